@@ -1,4 +1,4 @@
-"""What a site itself decides and keeps: its policy, and its memory of earlier runs."""
+"""What a site itself decides and stores: its policy, and its memory of earlier runs."""
 
 from daskfc.site.amounts import ANY_PART, BETWEEN_SITES, Budget, Smallest
 from daskfc.site.packages import package_of

@@ -68,8 +68,8 @@ class Maskers(_Strict):
     """How many clients must hide each other in a masked sum.
 
     The share `threshold` that must stay is above one half: of two groups given different survivors
-    one cannot answer, so that never both masks of a client are opened. Clients of two sums over one
-    data set differ by none or at least `differ_by`: the sums' difference is the sum over these.
+    only one can answer, so that both masks of a client are never opened. Clients of two sums over
+    one data set differ by none or at least `differ_by`: the difference is the sum over these.
     """
 
     at_least: Annotated[int, Field(ge=1, strict=True)] = 3
@@ -118,7 +118,7 @@ class Groups(_Strict):
 
 
 class Budget(_Strict):
-    """What all noisy releases of one data set may cost together, in its whole life.
+    """The privacy budget of all noisy releases of one data set together, in its whole life.
 
     Attributes
     ----------

@@ -1,9 +1,9 @@
 """Approved protocols: which steps a method has, where they run, and whose results they take.
 
-A submitter who may call the steps of an installed method in any order can have raw samples leave
-as something else: the step that reads them, then one that sends what it is given. A party of a site
-therefore takes a step only as the method uses it that the run is said to be of, with the parameters
-that it is said to have. The list of each method is a file beside this one, which people can read.
+If submitters could call the steps of an installed method in any order, raw samples could leave as
+something else: by a step that reads them, then one that sends its argument. A party of a site
+therefore performs a step only in a use that the announced method has with the announced parameters.
+The approved uses of each method are a file in ``protocols``, which people can read.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,9 +30,9 @@ _NOISE = "noise"  # the parameter of methods, and the argument of steps, that a 
 class StepUse:
     """One use of a step, ``module.name``, as a party in the role `at` is asked for it.
 
-    "(made before)" behind a name sends a result of it. `takes` has each argument's sources: steps
-    of the same party, message classes, "caller" for the submitter's values, functions that these
-    name.
+    "(made before)" after a name means that its kept result is sent. `takes` has each argument's
+    sources: steps of the same party, message classes, "caller" for the submitter's values, and
+    functions that these name.
     """
 
     step: str
@@ -54,7 +54,7 @@ class StepUse:
 
 
 def setting(value: Any) -> Any:
-    """Return what approvals depend on of a parameter: a bool, str or None itself, else "given"."""
+    """Return a parameter's value as approvals use it: a bool, str or None itself, else "given"."""
     return value if value is None or isinstance(value, bool | str) else _GIVEN
 
 
@@ -71,11 +71,11 @@ class Protocol:
 
     @classmethod
     def of(cls, method: str) -> "Protocol":
-        """Return the protocol of a method of daskfc; one without steps for any other name."""
+        """Return the protocol of a method of daskfc, without steps for any other name."""
         return _read(method)
 
     def refusal(self, use: StepUse, parameters: Mapping[str, Any]) -> Refusal | None:
-        """Return why a use is not one of this method with its announced parameters, or None."""
+        """Return a refusal if the method has no such use with its announced parameters."""
         known = self.steps.get(use.step)
         if known is None:
             return Refusal("steps", f"{self.method} has no step {use.step}.")
@@ -103,7 +103,7 @@ def _told(key: str, value: str) -> str:
 @lru_cache
 def _read(method: str) -> Protocol:
     names = {path.name: path for path in resources.files("daskfc.site").joinpath(_FOLDER).iterdir()}
-    path = names.get(f"{method}.yaml")  # of those that are there: a name leads nowhere else
+    path = names.get(f"{method}.yaml")  # among those files: a name leads nowhere else
     if path is None:
         return Protocol(method, {})
     content = read_yaml(path.read_text(encoding="utf-8"), path.name)

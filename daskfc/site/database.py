@@ -1,7 +1,7 @@
-"""The SQLite file of a site's state: how it is made, opened, and written so that it lasts.
+"""The SQLite file of a site's state: making, opening, and durable transactions.
 
 A transaction that ended is on the disk: SQLite waits for the file, for its journal, and for the
-folder from which the journal goes (``synchronous=EXTRA``), so that a power cut after it undoes
+folder from which the journal is removed (``synchronous=EXTRA``), so that a later power cut undoes
 nothing. Every transaction has a connection of its own, so that threads and processes share none.
 """
 
@@ -90,7 +90,7 @@ def create(path: Path) -> None:
                 digest = hashlib.sha256(secret).digest()
                 db.execute("INSERT INTO root VALUES (?, ?)", (secret, digest))
             flush(partial)
-            # A file that is there has a budget that was spent: it is never written over.
+            # An existing file may hold a spent budget: it is never written over.
             if not path.exists():
                 try:
                     os.link(partial, path)
@@ -150,7 +150,7 @@ def _unusable(path: Path, why: str) -> str:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    # Never made here: a file that vanished is an error, and no budget that is whole again.
+    # Never made here: a file that vanished is an error, and no fresh budget.
     url = f"file:{quote(str(path))}?mode=rw"
     db = sqlite3.connect(url, uri=True, isolation_level=None, timeout=_PATIENCE_S)
     try:
@@ -179,7 +179,7 @@ def transaction(path: Path, *, writes: bool) -> Iterator[sqlite3.Connection]:
                 raise
             db.execute("COMMIT")
     except sqlite3.Error as error:
-        # Where a site keeps its files is its own matter: the sentence may reach the submitter.
+        # The name without its folder: the sentence may reach the submitter.
         raise LedgerError(
             f"the site's state {path.name} cannot be used ({_why(error)}), and nothing is done "
             "that it does not remember. Free space, or restore the file, and start again."

@@ -18,7 +18,7 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Limit(BaseModel):
-    """What a site lets one parameter be; `required` is neither null nor false.
+    """A site's limit on one parameter; `required` is neither null nor false.
 
     A parameter that a run does not have breaks every limit: FedSC without noise, or with a
     ``multiplier``, has no ``noise.epsilon`` of at most 1.
@@ -62,7 +62,6 @@ class Limit(BaseModel):
             return value is not ABSENT and any(_same(value, one) for one in self.one_of)
         if not _is_number(value):
             return False
-        # Written so that NaN, which is neither small nor large, is outside.
         above = self.min is None or value >= self.min
         return above and (self.max is None or value <= self.max)
 

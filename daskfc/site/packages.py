@@ -1,4 +1,4 @@
-"""Which installed package a method is of."""
+"""Finding the installed package that a method is of."""
 
 from collections.abc import Iterable
 from functools import cache

@@ -1,8 +1,7 @@
 """A site's policy: what runs it takes part in, as a file at the site that no submitter can loosen.
 
-What a file leaves out has the value that holds where there is no file and the network is real:
-`Policy.default` of a party that is not on the loopback. A rule never allows what the rest of daskfc
-refuses.
+A key that a file leaves out has the value of ``Policy.default(loopback=False)``. A rule never
+allows what the rest of daskfc refuses.
 """
 
 import os
@@ -29,7 +28,7 @@ from daskfc.yaml_files import read_mapping
 
 __all__ = ["Policy"]
 
-_OWN = "daskfc"  # the package whose methods need no leave
+_OWN = "daskfc"  # the package whose methods need no permission
 _MANY = 5  # ours: names in a sentence
 
 
@@ -69,20 +68,20 @@ class Policy(BaseModel):
     upload : int, optional
         The most bytes of content that a run may send from here; written ``2 GB``.
     ids : {"never", "allow"}
-        Whether the caller may be told clear sample ids.
+        Whether the caller may learn clear sample ids.
     labels : {"never", "allow"}
-        Whether the caller may be told true labels, which scores are made of.
+        Whether the caller may learn true labels, from which scores are computed.
     words : {"never", "allow"}
-        Whether the caller may be told which words of columns the party's samples have, of those
-        that enough samples of all clients share.
+        Whether the caller may learn which words of columns the party's samples have, of those that
+        enough samples of all clients share.
     preparation : {"never", "noised", "allow"}, optional
-        Whether the caller may be told sums that prepare features, or those alone that bear noise.
+        Whether the caller may learn sums that prepare features, or those alone that bear noise.
         Where it is left out: noised if the policy asks for noise, else allow.
     profiles : {"never", "allow"}, optional
-        Whether the caller may be told means and counts of clusters, whose samples he names. Where
-        it is left out: never if the policy asks for noise, else allow.
+        Whether the caller may learn means and counts of clusters of samples that the caller names.
+        Where it is left out: never if the policy asks for noise, else allow.
     errors : {"sentences", "codes"}
-        What the submitter is told of an error: daskfc's sentence, or only its kind.
+        What the submitter gets of an error: daskfc's sentence, or only its kind.
     packages : "any" or list of str
         Installed packages besides daskfc whose methods may run, with versions as pip writes them.
 
@@ -126,13 +125,13 @@ class Policy(BaseModel):
 
     @classmethod
     def default(cls, loopback: bool) -> "Policy":
-        """Return what holds where a site gives no file.
+        """Return the policy of a site that gives no file.
 
         Parameters
         ----------
         loopback : bool
-            Whether the party listens on the loopback address only: there, who submits is who holds
-            the data, and nothing is forbidden.
+            Whether the party listens on the loopback address only: there, the submitter holds the
+            data, and nothing is forbidden.
 
         Examples
         --------
@@ -174,12 +173,12 @@ class Policy(BaseModel):
 
     @classmethod
     def of(cls, content: dict[Any, Any], source: str = "the policy") -> "Policy":
-        """Return the policy of what a file says.
+        """Return the policy of a file's content.
 
         Parameters
         ----------
         content : dict
-            Its keys.
+            The keys of the file.
         source : str
             Where they come from, for errors.
 
@@ -209,15 +208,15 @@ got 'sometimes'. Correct the value.
         columns: Sequence[str] | None,
         own_store: str | None = None,
     ) -> tuple[Refusal, ...]:
-        """Return every rule that says no to a run.
+        """Return every rule that refuses a run.
 
         Parameters
         ----------
         request : RunRequest
-            What is asked.
+            The run that is requested.
         now : datetime, optional
-            With its time zone. What is None here is not known, and its rule is not judged: a party
-            knows all four.
+            With its time zone. An argument that is None is unknown, and its rule is not checked; a
+            party knows all four.
         runs_before : int, optional
             Starts within the last ``runs.per``.
         n_samples : int, optional
@@ -225,7 +224,7 @@ got 'sometimes'. Correct the value.
         columns : sequence of str, optional
             Of the party's store.
         own_store : str, optional
-            URL of the party's own store, which needs no leave.
+            URL of the party's own store, which needs no permission.
 
         Returns
         -------
@@ -309,12 +308,12 @@ got 'sometimes'. Correct the value.
         return self.budget is not None or any(path.split(".")[0] == "noise" for path in limits)
 
     def may(self, task: str) -> str:
-        """Return what holds of a task: "never", "noised" or "allow".
+        """Return the rule for a task: "never", "noised" or "allow".
 
         Parameters
         ----------
         task : {"labels", "preparation", "profiles"}
-            Such as `TASKS` has.
+            One of `TASKS`.
 
         Examples
         --------
@@ -328,7 +327,7 @@ got 'sometimes'. Correct the value.
         return said or (strict if self.asks_for_noise else "allow")
 
     def _about_task(self, request: RunRequest) -> list[Refusal]:
-        """Return why a task is refused; those that tell nothing of samples are not."""
+        """Return the refusal of a task, if any; tasks that reveal nothing of samples have none."""
         asked = {
             "labels": "true labels",
             "preparation": "sums that prepare features",
@@ -353,7 +352,7 @@ got 'sometimes'. Correct the value.
         if not named:
             return name == _OWN
         try:
-            # A version before a release is as good as any: the site has installed it.
+            # Pre-releases count as well: the site has installed them.
             return any(
                 not one.specifier or one.specifier.contains(version, prereleases=True)
                 for one in named
@@ -444,7 +443,7 @@ site, or change what is asked.
         url : str
             Its URL.
         own_store : str, optional
-            URL of the party's own store, which needs no leave.
+            URL of the party's own store, which needs no permission.
 
         Raises
         ------

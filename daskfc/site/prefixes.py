@@ -6,7 +6,7 @@ from collections.abc import Sequence
 __all__ = ["is_below"]
 
 _LOCAL = "file://"
-# What file systems read as something else than it says: chains of them, variables, escapes.
+# Text with another meaning to file systems: chains of file systems, variables, escapes.
 _ODD = ("::", "$", "%", "\\", "?", "#")
 
 

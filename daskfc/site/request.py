@@ -1,4 +1,4 @@
-"""What a site is asked to take part in, and what it answers where it does not."""
+"""Requests for runs, which a site's policy judges, and refusals of them."""
 
 import json
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class RunRequest:
     allow_raw : bool
         Whether messages with protection "raw" would leave.
     clear_ids : bool
-        Whether the caller would be told the ids of the stores.
+        Whether the caller would learn the ids of the stores.
     masked : bool
         Whether it is known to add up the clients' arrays under masks.
     preparation : tuple of mapping
@@ -49,15 +49,15 @@ class RunRequest:
     columns : tuple of str, optional
         The columns that are used; None for all that the store has.
     smallest : Smallest
-        Of what part of the samples, at least, sums are opened.
+        The smallest part of the samples whose sums are opened.
     trusted : bool
         Whether parties run beside workers of a Dask cluster that others run, who can read what the
         parties hold.
 
     Notes
     -----
-    Privacy: a request is the submitter's word. A party holds the run to it, and takes `package`
-    and `version` from what is installed at the site.
+    Privacy: a request is the submitter's word. A party holds the run to it, and reads only steps of
+    packages that the policy allows, in the versions that are installed at the site.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class RunRequest:
 
 
 def _plain(value: Any) -> Any:
-    """Return what to write of an object that JSON does not know: NumPy's numbers, or its class."""
+    """Return the JSON form of another object: NumPy's numbers, or the name of its class."""
     return value.tolist() if hasattr(value, "tolist") else type(value).__name__
 
 
@@ -135,7 +135,7 @@ _ADAPTER: TypeAdapter[RunRequest] = TypeAdapter(RunRequest)
 
 @dataclass(frozen=True)
 class Refusal:
-    """A rule that says no, and why.
+    """A rule that refuses, and the reason.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Refusal:
         return str(self.error())
 
     def error(self, party: str | None = None) -> PolicyRefused:
-        """Return what to raise.
+        """Return the error to raise.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Refusal:
         Returns
         -------
         PolicyRefused
-            Whose text names the party and the rule; the site's own sentence is an attribute.
+            Its text names the party and the rule; the site's own sentence is an attribute.
         """
         who = "a site" if party is None else f"party {party!r}"
         told = (

@@ -1,7 +1,7 @@
-"""What a party remembers of all runs: starts, budgets, and what it refused.
+"""A party's memory of all runs: starts, budgets, and refusals.
 
-Each is written before what it allows is done, and is on the disk when the call returns. So a start
-or a charge whose process ended right after counts as used: nothing is ever free again.
+Each entry is written before what it allows is done, and is on the disk when the call returns: a
+start or a charge counts as used even if its process ends right after.
 """
 
 import hashlib
@@ -140,7 +140,7 @@ what is asked.
         Raises
         ------
         InvalidInput
-            When the file has other bytes by now than were drawn.
+            When the bytes in the file are not those that were drawn.
         """
         with transaction(self.path, writes=False) as db:
             secret, digest = db.execute("SELECT secret, digest FROM root").fetchone()
@@ -193,7 +193,7 @@ what is asked.
         return os.urandom(32)
 
     def runs_since(self, moment: float) -> int:
-        """Return how many starts that ``runs`` limits began at a moment or later.
+        """Return how many starts, of those that ``runs`` limits, began at a moment or later.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ what is asked.
         Parameters
         ----------
         dataset : str
-            Digest of the data that are told of.
+            Digest of the data that the releases are of.
         multiplier : float
             Standard deviation of the noise over the sensitivity, above 0.
         budget : Budget, optional
@@ -243,7 +243,7 @@ what is asked.
         Raises
         ------
         InvalidInput
-            For a multiplier or a count that is none.
+            For an invalid multiplier or count.
         PolicyRefused
             When the budget has less left, and when the label has another multiplier or count than
             before; its rule is "budget". Nothing is counted then.
@@ -324,7 +324,7 @@ what is asked.
             return tuple(Grant(*row) for row in found.fetchall())
 
     def granted(self, dataset: str) -> float:
-        """Return the epsilon that was granted to a data set, with what all were granted."""
+        """Return the epsilon that was granted to a data set, by itself and with all others."""
         with transaction(self.path, writes=False) as db:
             return _granted(db, dataset)
 
@@ -340,23 +340,23 @@ what is asked.
         run_id: str,
         start: str,
     ) -> None:
-        """Remember for what something was used, unless what it was used for before forbids it.
+        """Record what something is used for, unless its earlier uses forbid that.
 
         Parameters
         ----------
         use, name : str
             How it is used, and what: such as "groups" of a data set.
         content : str
-            For what; the same again is not asked about.
+            What it is used for; a content recorded before is not checked again.
         check : callable
-            From all contents before to why this one is refused, or None.
+            Takes all earlier contents, and returns the refusal of this one, or None.
         run_id, start : str
             Of which start.
 
         Raises
         ------
         PolicyRefused
-            What `check` said.
+            With the refusal of `check`.
 
         Examples
         --------
@@ -394,12 +394,12 @@ change what is asked.
     def refused(
         self, refusal: Refusal, *, run_id: str, start: str, submitter: str | None = None
     ) -> None:
-        """Note a refusal.
+        """Record a refusal.
 
         Parameters
         ----------
         refusal : Refusal
-            What the policy said.
+            The policy's rule and sentence.
         run_id, start : str
             Of which start.
         submitter : str, optional
@@ -443,7 +443,7 @@ def _over(spent: Accountant, budget: Budget | None, granted: float, label: str) 
     limit = budget.epsilon + granted
     try:
         epsilon = spent.epsilon(budget.delta)
-    except InvalidInput:  # beyond what numbers tell
+    except InvalidInput:  # beyond the range of numbers
         epsilon = math.inf
     if epsilon <= limit * _LAST_BITS:
         return None

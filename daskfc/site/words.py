@@ -11,7 +11,7 @@ __all__ = ["in_words", "template"]
 
 
 def template() -> str:
-    """Return the text of a commented policy file, which says what holds without one."""
+    """Return the text of a commented policy file, which has the defaults."""
     return resources.files("daskfc.site").joinpath("template.yaml").read_text(encoding="utf-8")
 
 
@@ -90,7 +90,7 @@ _PREPARATION = {
 
 
 def in_words(policy: Policy) -> dict[str, str]:
-    """Return every key of a policy's file with what holds, in words."""
+    """Return every key of a policy's file with its rule in words."""
     upload = policy.upload
     return {
         "raw": "no raw data leave" if policy.raw == "never" else "raw data may leave",

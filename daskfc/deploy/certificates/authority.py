@@ -2,7 +2,7 @@
 
 An authority's folder has ``ca.pem`` and ``ca-key.pem``, and below ``parties/NAME`` what one party
 gets: ``ca.pem`` and ``cert.pem``, and in trials ``key.pem``, readable by their owner alone. A
-certificate says a role and a name, as ``daskfc:client/hospital-a``.
+certificate holds a role and a name, as ``daskfc:client/hospital-a``.
 """
 
 import ipaddress
@@ -28,7 +28,7 @@ from daskfc.folders import make_private, write_private
 __all__ = ["Authority"]
 
 _EARLY = timedelta(minutes=5)  # clocks of sites differ
-_ISSUED = "issued"  # every certificate that there was, by name
+_ISSUED = "issued"  # every certificate so far, by name
 _CA_KEY = "ca-key.pem"
 
 
@@ -58,7 +58,7 @@ class Authority:
     def create(
         cls, folder: str | os.PathLike[str], name: str = "daskfc", *, days: int = 3650
     ) -> "Authority":
-        """Make an authority with a new key, valid for so many days, in a folder that is new."""
+        """Make an authority with a new key, valid for `days`, in a new folder."""
         path = Path(folder)
         if not 1 <= len(name) <= 64:  # of a common name, by X.509
             raise InvalidInput(
@@ -81,7 +81,7 @@ class Authority:
         return cls(path)
 
     def folder_of(self, name: str) -> Path:
-        """Return where what a party gets is, or would be."""
+        """Return the folder of a party's files, which may not exist."""
         return self.folder / "parties" / name
 
     def issue(self, role: str, name: str, *, hosts: Sequence[str] = (), days: int = 365) -> Issued:
@@ -164,7 +164,7 @@ class Authority:
     def faults(self, parties: Mapping[str, str]) -> dict[str, str]:
         """Return by name what is wrong with the certificates of parties, given with their roles.
 
-        Found are missing and revoked ones, another role, authority or key, those ended or ending
+        It finds missing and revoked ones, another role, authority or key, those ended or ending
         within 30 days, and names that are not among the parties.
         """
         found = {}
@@ -261,7 +261,7 @@ class Authority:
         return issued.warning()
 
     def _check_own(self, name: str, public: PublicKey) -> None:
-        """Refuse a key that is somebody else's, or was taken back: it would be two parties."""
+        """Refuse a key that was revoked, or is the authority's or another party's."""
         whose = "the authority's" if public == self._key.public_key() else None
         revoked = Revoked(self.folder / CA)
         for path in (self.folder / _ISSUED).glob("*/*.pem"):

@@ -1,4 +1,4 @@
-"""What a certificate says: of whom it is, in which role, how long it is valid, who issued it."""
+"""The content of a certificate: role, name, validity, and who issued it."""
 
 import os
 from dataclasses import dataclass
@@ -18,10 +18,7 @@ _SOON = timedelta(days=30)
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate that an authority issued; times are UTC.
-
-    `hosts` are for tools that compare them: daskfc itself goes by role and name.
-    """
+    """A certificate that an authority issued; times are UTC, `hosts` for other tools to compare."""
 
     role: str
     name: str
@@ -69,7 +66,7 @@ class Issued:
         )
 
     def warning(self) -> str | None:
-        """Return what to say of a certificate that ends within 30 days, or None."""
+        """Return a warning of a certificate that ends within 30 days, or None."""
         left = self.ends - datetime.now(UTC)
         if left > _SOON:
             return None

@@ -1,4 +1,4 @@
-"""What a side gets beside its certificate: how to start, a policy or cluster file, and a README."""
+"""Files that a side gets beside its certificate: start script, policy or cluster file, README."""
 
 import shlex
 from pathlib import Path

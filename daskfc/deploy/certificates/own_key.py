@@ -1,4 +1,4 @@
-"""A side's own key: made there, and never sent; what an authority signed is put beside it."""
+"""A side's own key, made there and never sent, and the signed certificate beside it."""
 
 import os
 import re
@@ -86,7 +86,7 @@ def install(name: str, received: str | os.PathLike[str], folder: str | os.PathLi
         )
     if (source / REVOKED).exists() and not _is_older(source / REVOKED, place / REVOKED):
         write_private(place / REVOKED, read_small(source / REVOKED), overwrite=True)
-    for one in (CA, CERT):  # what was read and no more: TLS takes blocks of other names as well
+    for one in (CA, CERT):  # what was checked and no more: TLS reads blocks of other names as well
         told = b"".join(each.public_bytes(_PEM) for each in _certificates(source / one))
         write_private(place / one, told, overwrite=True)
     return issued
@@ -114,7 +114,7 @@ def fingerprint_of(path: str | os.PathLike[str]) -> str:
 
 def _belonging(key: Path, cert: Path, ca: Path) -> Issued:
     certificate = _certificates(cert)[0]
-    _certificates(ca)  # a sentence, where it is none
+    _certificates(ca)  # raises where it is none
     secret = read_small(key)
     try:
         private = serialization.load_pem_private_key(secret, None)

@@ -1,4 +1,4 @@
-"""What a site asks an authority to sign: its name and its public key, and proof that it has it."""
+"""Requests for certificates: a name, a public key, and proof that the site has the private key."""
 
 import os
 import warnings
@@ -22,7 +22,7 @@ _MOST_BYTES = 65_536  # ours: a chain of ten certificates has 20,000
 _CURVES = ("secp256r1", "secp384r1")
 _RSA_BITS = (2048, 8192)
 _LONGEST_NAME = 64  # of a common name, by X.509
-_BAD = (  # what reading a file of somebody else's may end in
+_BAD = (  # errors of reading a file of somebody else's
     ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
 )  # fmt: skip
@@ -31,7 +31,7 @@ _BAD = (  # what reading a file of somebody else's may end in
 def read_small(path: str | os.PathLike[str]) -> bytes:
     """Read a file of keys or certificates, which may be anybody's; refuse more than 64 KiB."""
     try:
-        if not Path(path).is_file():  # a pipe would be waited for
+        if not Path(path).is_file():  # reading a pipe would wait
             raise FileNotFoundError
         with Path(path).open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -48,7 +48,7 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
 
 
 def fingerprint(public: PublicKey) -> str:
-    """Return what two people compare by telephone: SHA-256 of a public key, in groups.
+    """Return the SHA-256 of a public key in groups, for two people to compare by telephone.
 
     A request, its key and the certificate have the same one, that of ``openssl pkey -pubin
     -outform DER | sha256sum`` with blanks.
@@ -74,8 +74,8 @@ class CertificateRequest:
     def of_file(cls, path: str | os.PathLike[str]) -> "CertificateRequest":
         """Read a request, PKCS #10 in PEM, that anybody may have made.
 
-        Refuses another kind or size of key, a signature by another key, a name that is not one, and
-        a request to sign for others.
+        Refuses another kind or size of key, a signature by another key, a wrong name, and a request
+        to sign for others.
         """
         data = read_small(path)
         if b"PRIVATE KEY-----" in data:

@@ -1,4 +1,4 @@
-"""Certificates that an authority took back, read again whenever its list changes."""
+"""Certificates that an authority revoked, read again whenever its list changes."""
 
 import logging
 import os
@@ -59,14 +59,14 @@ class Revoked:
     def __contains__(self, serial: int) -> bool:
         try:
             self._read()
-        except InvalidInput as error:  # what held before holds on
+        except InvalidInput as error:  # the earlier list stays in force
             logger.warning("%s", error)
         return serial != self._own and serial in self._serials
 
     def _read(self) -> None:
         try:
             found = self._path.stat()
-        except OSError:  # none yet; one that went away is not forgotten
+        except OSError:  # none yet, or removed: the earlier list stays in force
             return
         stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         if stamp == self._stamp:

@@ -1,4 +1,4 @@
-"""Dask's settings for TLS, of the three files that every side has."""
+"""Dask's settings for TLS, made from the three files that every side has."""
 
 from distributed import Security
 

@@ -1,4 +1,4 @@
-"""The cluster's YAML file: where parties run, in a few keys of ours and any of Dask's own."""
+"""The cluster's YAML file: where parties run, in a few keys of daskfc and any of Dask's own."""
 
 import os
 import re
@@ -106,7 +106,7 @@ class SecurityFiles(_Strict):
     key: str
 
     def below(self, folder: str) -> "SecurityFiles":
-        """Return whole paths, of which relative ones are in a folder."""
+        """Return absolute paths; relative ones are below a folder."""
         return SecurityFiles(**{name: _below(folder, path) for name, path in self})
 
 
@@ -131,8 +131,8 @@ class SshHost(_Strict):
 class SshStart(_Strict):
     """How a scheduler and its parties are started by SSH, on `hosts` by party name or "scheduler".
 
-    `known_hosts` is OpenSSH's file of all hosts' keys: no host is believed without. `client_key`
-    defaults to the keys of the agent and the user; `keepalive` is in seconds.
+    `known_hosts` is OpenSSH's file of all hosts' keys, without which no host is trusted.
+    `client_key` defaults to the keys of the agent and the user; `keepalive` is in seconds.
     """
 
     known_hosts: str
@@ -144,7 +144,7 @@ class SshStart(_Strict):
 class TrustedStart(_Strict):
     """How parties are started beside the plain workers of a Dask cluster that others run.
 
-    `stores` and `policies` are paths or URLs at the worker, whose DASKFC_POLICY goes first;
+    `stores` and `policies` are paths or URLs at the worker, whose DASKFC_POLICY takes precedence;
     `memory_limit` is for each party's own process, in bytes, beside its worker.
     """
 
@@ -187,7 +187,7 @@ class ExistingCluster(_Strict):
 
     @property
     def place(self) -> str:
-        """Where the scheduler is, as sentences say it."""
+        """The address or file of the scheduler, for messages of errors."""
         return self.scheduler or f"the scheduler of {self.scheduler_file}"
 
     @property
@@ -201,10 +201,7 @@ class ExistingCluster(_Strict):
         )
 
     def at(self, address: str) -> "ExistingCluster":
-        """Return the same cluster with the address read from its file.
-
-        An address with ``tls://`` is refused without certificates.
-        """
+        """Return this cluster with an address read from its file; ``tls://`` needs certificates."""
         try:
             changes = {"scheduler": address, "scheduler_file": None}
             return ExistingCluster.model_validate({**self.model_dump(), **changes})
@@ -256,7 +253,7 @@ class SshCluster(_Strict):
         return tuple(name for name in self.hosts if not served.fullmatch(name))
 
     def existing(self, folder: str) -> ExistingCluster:
-        """Return what is joined after the start, with whole paths of files of this machine."""
+        """Return the cluster to join after the start, with absolute paths of local files."""
         key = self.client_key
         start = SshStart(
             known_hosts=_below(folder, self.known_hosts),
@@ -324,7 +321,7 @@ def load_cluster(
     if isinstance(config, SshCluster):
         config = config.existing(folder)
     if isinstance(config, ExistingCluster):
-        # A run that is resumed from elsewhere finds them again.
+        # Absolute paths, which a run that is resumed from elsewhere finds again.
         whole: dict[str, Any] = {}
         if config.security is not None:
             whole["security"] = config.security.below(folder)

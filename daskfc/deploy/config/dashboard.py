@@ -1,4 +1,4 @@
-"""Dask's pages, which show tasks, sizes and memory of all parties to everybody on this machine."""
+"""Dask's dashboard: tasks, sizes and memory of all parties, for everybody on this machine."""
 
 import importlib.util
 import re
@@ -17,7 +17,7 @@ _PLACE = re.compile(r".+:\d{1,5}")
 
 
 def check_dashboard(address: str) -> None:
-    """Refuse an address off this machine or without a port for Dask's pages; it needs Bokeh."""
+    """Refuse a dashboard off this machine, without a port, or without Bokeh installed."""
     if not _PLACE.fullmatch(address) or not is_loopback(f"http://{address}"):
         raise InvalidInput(
             "the dashboard asks nobody who he is, so that it may be on this machine alone, such as "
@@ -31,10 +31,10 @@ def check_dashboard(address: str) -> None:
 
 
 def dashboard_options(address: str | None) -> dict[str, Any]:
-    """Return what a scheduler of Dask's is told of its pages; None for none."""
+    """Return the options of Dask's scheduler for a dashboard at an address, None for none."""
     return {"dashboard": address is not None, "dashboard_address": address or _OFF}
 
 
 def dashboard_settings(address: str | None) -> dict[str, Any]:
-    """Return Dask's configuration of its pages, as dotted keys; to be asked before any is set."""
+    """Return Dask's settings for a dashboard, as dotted keys; call it before setting others."""
     return {} if address is None else {_ROUTES: dask.config.get(_ROUTES)}

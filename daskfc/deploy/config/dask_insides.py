@@ -1,13 +1,13 @@
-"""What of Dask daskfc relies on though Dask's documentation does not promise it: all of it.
+"""All undocumented parts of Dask that daskfc relies on.
 
-A guard that looks at every message has to know how Dask sends them. Here are the names that are
+A guard that checks every message has to know how Dask sends them. Here are the names that are
 taken from inside of dask and distributed, the methods that are overridden, the attributes that are
 read or replaced and the requests that are answered, each with the reason. Other files take them
-from here, so that who tries a new release of Dask has one file to read.
+from here, so that a new release of Dask can be checked against one file.
 
-All of it is looked for when this is imported. A release that lacks something is refused by one
-sentence, before any party listens: a guard of which a part is not called lets out what it should
-hold. `make test-dask` runs the guard on releases between the two of `KNOWN`.
+The import checks that all of it is there, and refuses a release that lacks something before any
+party listens: a guard of which a part is not called lets out what it should hold. `make test-dask`
+runs the guard on releases between the two of `KNOWN`.
 """
 
 import importlib
@@ -90,7 +90,7 @@ def _at(path: str) -> Any:
 
 
 def _name(path: str, why: str, *otherwise: Any) -> Any:
-    """Return what is at a path; without it what is given for that, or the import fails later."""
+    """Return what is at a path, else the given replacement; without one `_check` raises later."""
     NAMES[path] = why
     found = _at(path)
     if otherwise:
@@ -103,7 +103,7 @@ for _word in ("format_time", "parse_bytes", "parse_timedelta"):
     _name(f"dask.utils.{_word}", "times and sizes as people write them; others take it themselves")
 
 
-class _Never(Exception):  # in place of an error or warning that a release has not
+class _Never(Exception):  # in place of an error or warning that a release lacks
     pass
 
 
@@ -342,7 +342,7 @@ def connections_of(server: Any) -> list[Any]:
 
 
 def stop_loop(client: Any) -> None:
-    """Stop the thread of a client that has nobody to say goodbye to."""
+    """Stop the thread of a client without a word to its scheduler."""
     client._loop_runner.stop()
 
 
@@ -357,7 +357,7 @@ def _functions(kind: type) -> Iterator[FunctionType]:
 
 
 def _has(kind: type, name: str) -> bool:
-    """Return whether objects of a class have an attribute, be it that a method makes it."""
+    """Return whether objects of a class have an attribute, or a method that names it."""
     if hasattr(kind, name) or any(name in inspect.get_annotations(one) for one in kind.__mro__):
         return True
     return any(name in one.__code__.co_names for one in _functions(kind))
@@ -372,7 +372,7 @@ def _texts(constants: Iterable[Any]) -> Iterator[str]:
 
 
 def _answered(kind: type) -> frozenset[str]:
-    """Return the words in which a class of servers makes and reads its tables of requests."""
+    """Return the strings by which a class of servers makes and reads its tables of requests."""
     made = [one.__code__ for one in _functions(kind) if one.__name__ in _TABLES]
     return frozenset(text for code in made for text in _texts(code.co_consts))
 

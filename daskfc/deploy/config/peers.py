@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, by its certificate, and what its role may ask."""
+"""The peer at the other end of a connection: the role and name in its certificate."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ SCHEME = "daskfc"
 
 @dataclass(frozen=True)
 class Peer:
-    """Whom a certificate names (``daskfc:role/name``), and its serial number."""
+    """The role and name in a certificate (``daskfc:role/name``), and its serial number."""
 
     role: str
     name: str
@@ -27,7 +27,7 @@ class Peer:
 
     @classmethod
     def of_names(cls, uris: Iterable[str]) -> "Peer | None":
-        """Return the first that one of a certificate's URIs names, or None."""
+        """Return the first peer that a certificate's URIs name, or None."""
         for uri in uris:
             scheme, _, rest = uri.partition(":")
             role, _, name = rest.partition("/")
@@ -65,19 +65,13 @@ _NOBODY = Peer("nobody", "?")
 
 
 def peer_of(connection: Any) -> Peer | None:
-    """Return who is at the other end of a connection; None without TLS.
-
-    A certificate that names nobody gives a peer of no role.
-    """
+    """Return the peer of a connection, "nobody" if its certificate names none; None without TLS."""
     extra: Mapping[str, Any] = getattr(connection, "extra_info", {})
     return _named_in(extra["peercert"] or {}) if "peercert" in extra else None
 
 
 def peer_of_stream(stream: Any) -> Peer | None:
-    """Return who is at the other end of a stream, as `peer_of`; nobody once it has ended.
-
-    Only valid after the TLS handshake.
-    """
+    """Return the peer of a stream after its TLS handshake, as `peer_of`; nobody once it ended."""
     told = getattr(stream.socket, "getpeercert", None)
     return None if told is None else _named_in(told() or {})
 

@@ -49,7 +49,7 @@ _FAST: dict[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.scheduler.http.routes": [],
     "distributed.admin.tick.limit": "1h",
-    # Every process notes 50 times a second how late its loop is, and nobody asks: an eighth of two
+    # By default every process measures 50 times a second how late its loop is: an eighth of two
     # cores in an idle federation of 11.
     "distributed.admin.tick.interval": "1s",
     # A nanny reads its party's memory from the system; ten times a second they take a fifth of a

@@ -20,7 +20,7 @@ from daskfc.errors import ClusterError, NotAdmitted, PrivacyError
 __all__ = ["close_client", "connect_client"]
 
 _dasks = logging.getLogger("distributed.client")
-_BATCH_S = 0.002  # as schedulers and workers have it
+_BATCH_S = 0.002  # as at schedulers and workers
 
 
 def connect_client(
@@ -38,7 +38,7 @@ def connect_client(
     refusal: ClusterError
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": timeout}))
-        # Dask's table of all differences; who opens a federation names those that matter.
+        # Dask's table of all differences: those that matter are checked when a federation opens.
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
@@ -51,7 +51,7 @@ def connect_client(
                 set_as_default=False,
                 direct_to_workers=True,  # results for the caller do not pass the scheduler
             )
-        except ImportError as error:  # the form in which Dask's clients take a scheduler's no
+        except ImportError as error:  # how Dask's clients report a scheduler's refusal
             refusal = NotAdmitted(f"{what}: {error}")
         except PrivacyError as error:
             refusal = NotAdmitted(f"{what}: {error}")
@@ -81,15 +81,12 @@ def connect_client(
 
 
 def _as_dasks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log, as Dask's own, an error on its loop that nobody waits for any more.
-
-    Python reports it when the task is collected, which may be long after the client closed.
-    """
+    """Log as Dask's an error that nobody awaits; Python may report it after the client closed."""
     _dasks.debug("%s", context["message"], exc_info=context.get("exception"))
 
 
 class _Client(Client):  # type: ignore[misc]
-    """Dask's client, known before it is connected: what was begun must be closed."""
+    """Dask's client, recorded before it connects, so that it is closed if that fails."""
 
     def __init__(self, made: list["_Client"], *args: Any, **kwargs: Any) -> None:
         made.append(self)
@@ -97,11 +94,7 @@ class _Client(Client):  # type: ignore[misc]
 
 
 def _forget(half_made: Client) -> None:
-    """Close a client that its scheduler did not take, and its connection in the loop's thread.
-
-    Nothing refers to that connection any more: it is closed when it is collected, which only the
-    thread of its loop may do.
-    """
+    """Close a refused client; only its loop's thread may collect, and so close, its connection."""
 
     async def collect() -> None:
         gc.collect()
@@ -112,7 +105,7 @@ def _forget(half_made: Client) -> None:
 
 
 def close_client(client: Client) -> None:
-    """Close a client; one that its scheduler sent away has nothing left to say goodbye to."""
+    """Close a client; one that its scheduler sent away is only stopped."""
     try:
         client.close(timeout=2)
     except PrivacyError:

@@ -1,4 +1,4 @@
-"""How many connections and files a process may have open."""
+"""The limit of connections and files that a process may have open."""
 
 import resource
 
@@ -10,8 +10,7 @@ _MOST = 65_535  # as Dask's own scheduler
 def allow_many_descriptors() -> int:
     """Raise the limit of open files, also for child processes, to the system's most; return it.
 
-    Most systems allow 1,024 at first. A scheduler has several connections to each party, and a
-    server one to each client.
+    Most systems allow 1,024 at first; a scheduler has several connections to each party.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)

@@ -1,4 +1,4 @@
-"""What Dask's schedulers and workers come with, less what keeps something of every task."""
+"""Extensions of Dask's schedulers and workers, less those that keep something of every task."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from daskfc.deploy.config.dask_insides import SCHEDULER_EXTENSIONS, WORKER_EXTEN
 
 __all__ = ["scheduler_extensions", "worker_extensions"]
 
-# "Spans" are measurements of stretches of tasks. Every round of a protocol is a stretch of its own,
-# and neither side ever forgets one: 5 kB a round of a masked sum of two clients.
+# "Spans" are measurements of groups of tasks. Every round of a protocol is a group of its own, and
+# neither side ever forgets one: 5 kB a round of a masked sum of two clients.
 _KEEP_ALL = frozenset({"spans"})
 
 
 def scheduler_extensions() -> dict[str, Any]:
     """Return the extensions of a scheduler, by name."""
-    # With a list of one's own Dask does not look whether its configuration has stealing.
+    # With extensions given, Dask does not look whether its configuration has stealing.
     left_out = _KEEP_ALL | {"stealing"}
     return {name: one for name, one in SCHEDULER_EXTENSIONS.items() if name not in left_out}
 

@@ -1,4 +1,4 @@
-"""A page of counts for Prometheus, at an address that whoever starts a side chooses."""
+"""A page of counts for Prometheus, at an address chosen when a side is started."""
 
 import importlib.util
 import re
@@ -39,10 +39,7 @@ def _place(address: str) -> tuple[str, int]:
 
 
 def check_metrics(address: str) -> None:
-    """Check before a start that metrics can be served at ``host:port``.
-
-    Refuses an address that cannot be listened at, and a missing Prometheus library.
-    """
+    """Refuse an address at which metrics cannot be served, or a missing Prometheus library."""
     host, port = _place(address)
     if importlib.util.find_spec("prometheus_client") is None:
         raise InvalidInput(
@@ -86,7 +83,7 @@ def serve_metrics(address: str, told: Callable[[], Iterable[Family]]) -> HTTPSer
             self.write(generate_latest(registry))
 
     pages = Application([("/metrics", Page)], log_function=lambda handler: None)
-    server = HTTPServer(pages, idle_connection_timeout=_IDLE_S)  # of who connects and asks nothing
+    server = HTTPServer(pages, idle_connection_timeout=_IDLE_S)
     host, port = _place(address)
     server.listen(port, host)
     return server

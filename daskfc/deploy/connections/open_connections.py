@@ -1,4 +1,4 @@
-"""How many connections the holder of one certificate has at a server, and how many it may have."""
+"""The number and the limit of connections that one certificate's holder has at a server."""
 
 import logging
 from typing import Any
@@ -9,8 +9,8 @@ from daskfc.deploy.connections.seldom import Seldom
 
 __all__ = ["OpenConnections"]
 
-# Ours. At a scheduler two parties, a server and a driver, who waited for 60 messages and asked 16
-# questions at once, had 55 together.
+# Ours. Two parties, a server and a driver, with 60 messages and 16 requests under way at once, had
+# 55 together at a scheduler.
 _OF_ONE = 256
 
 

@@ -1,10 +1,10 @@
-"""Messages that have begun also end: they keep a least pace, and none is larger than memory is.
+"""Limits of messages that come in: they keep a least pace, and none is larger than memory allows.
 
-Dask waits for ever for the rest of a message, and takes memory for as many bytes as its head says
+Dask waits for ever for the rest of a message, and allocates as many bytes as its head announces
 before one of them has come. It reads a message from Tornado's stream by `read_bytes` (eight bytes,
 the length of the first part) and `read_into` (its parts; the first begins with the lengths of all),
-and Tornado reads from the system by `read_from_fd`. These three are what is looked at here. A
-connection may be silent between two messages.
+and Tornado reads from the system by `read_from_fd`. These three are replaced here. A connection may
+be silent between two messages.
 """
 
 import asyncio
@@ -23,15 +23,14 @@ from daskfc.deploy.connections.seldom import Seldom
 
 __all__ = ["Pace"]
 
-# All ours. A sender whose library lets no other thread run, or a line that is cut, rests for so
-# long; where a site's 1 Mbit/s goes to a dozen receivers at once, each gets so many bytes a second.
+# All ours. A sender whose library lets no other thread run, or a cut line, may pause for `_REST_S`;
+# a site's 1 Mbit/s that goes to a dozen receivers at once gives each `_BYTES_A_SECOND`.
 _REST_S = 60.0
 _BYTES_A_SECOND = 10_000
 _TICK_S = 1.0  # a tick counts as a second of a sender's, however long this process was busy
-_SMALL = 1 << 20  # bytes that are not added up
-_PARTS = 1 << 20  # of a message; Dask makes 40 bytes of the eight that tell the length of each
-# What is asked is small beside what is answered: all that one certificate asks at a time has this
-# share of the memory.
+_SMALL = 1 << 20  # bytes of messages that are not added up
+_PARTS = 1 << 20  # of a message; Dask makes 40 bytes of the eight that hold the length of each
+# Requests are small beside answers: those of one certificate at a time get this share of memory.
 _ASKED = 1 / 4
 
 _HEAD = struct.Struct("Q")
@@ -39,7 +38,7 @@ _HEAD = struct.Struct("Q")
 
 @dataclass
 class _Message:
-    """The one that a stream is reading."""
+    """The message that a stream is reading."""
 
     seconds: int = 0  # in which it was waited for
     received: int = 0
@@ -50,7 +49,7 @@ class _Message:
 class Pace:
     """Closes connections whose messages come too slowly, or are larger than memory allows.
 
-    `memory` is in bytes; a message has `rest` seconds and one more for every `pace` bytes.
+    `memory` is in bytes; a message has `rest` seconds, and one more for every `pace` bytes.
     """
 
     def __init__(self, memory: int, rest: float | None = None, pace: float | None = None) -> None:
@@ -92,7 +91,7 @@ class Pace:
         return broke
 
     def hold(self, stream: Any, address: str, *, asks: bool) -> None:
-        """Check a stream from now on, between two messages; once, however often it is reused.
+        """Check a stream from now on; later calls for the same stream do nothing.
 
         `asks` says whether the other end sends requests, which get less memory, or answers.
         """
@@ -154,7 +153,7 @@ class Pace:
             self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def _check(self, stream: Any, announced: int, most: int) -> None:
-        """End a stream whose message takes more than what there is for all of its sender."""
+        """End a stream whose message exceeds the memory for all messages of its sender."""
         if announced <= min(most, _SMALL):
             return
         peer, others = peer_of_stream(stream), 0
@@ -181,7 +180,7 @@ class Pace:
 
 
 def _announced(first: memoryview) -> int:
-    """Return how many bytes a message has, by its first part; what is no head is left to Dask."""
+    """Return how many bytes a message has, by its first part; 0 if that is no head of Dask's."""
     if len(first) < _HEAD.size:
         return 0
     n: int = _HEAD.unpack_from(first)[0]

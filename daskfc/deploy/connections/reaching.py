@@ -1,4 +1,4 @@
-"""Reaching a scheduler: waiting until it listens, and saying why TLS does not come about."""
+"""Reaching a scheduler: waiting until it listens, and explaining why TLS fails."""
 
 import contextlib
 import json
@@ -92,10 +92,7 @@ def _context(files: SecurityFiles) -> ssl.SSLContext:
 
 
 def _first_word(plain: socket.socket, host: str, context: ssl.SSLContext | None) -> str | None:
-    """Return None once the other side has sent something, else what happened.
-
-    A side that refuses this one's certificate says so only where its first byte would be.
-    """
+    """Return None once the other side sent a byte, else what came, as a refused certificate."""
     try:
         if context is None:
             return None if plain.recv(1) else "ConnectionResetError"
@@ -125,7 +122,7 @@ def _disagreement(error: ssl.SSLError) -> str:
 
 
 def _speaks_tls(host: str, port: int) -> bool:
-    """Return whether a greeting of TLS is answered in kind; nothing else is told or trusted."""
+    """Return whether a TLS handshake is answered; nothing else is sent, and nothing trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

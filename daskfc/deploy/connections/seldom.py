@@ -1,4 +1,4 @@
-"""Warnings that whoever causes them cannot fill a log with."""
+"""Warnings of limited frequency, so that nobody can fill a log with them."""
 
 import logging
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 __all__ = ["Seldom"]
 
-_AGAIN_S = 60.0  # ours: after which the same is said of the same side again
+_AGAIN_S = 60.0  # ours: before the same warning about the same side
 
 
 class Seldom:

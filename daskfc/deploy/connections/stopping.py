@@ -1,4 +1,4 @@
-"""Waiting until a process is told to stop, and closing the scheduler that it serves."""
+"""Waiting for a signal to stop, and closing the scheduler of a process."""
 
 import asyncio
 import contextlib
@@ -30,14 +30,11 @@ class StopSignals:
                 loop.add_signal_handler(number, self._told.set)
 
     async def come_before(self, ended: Awaitable[object]) -> bool:
-        """Return whether a stop signal came before something ended by itself.
-
-        A task goes on when a signal comes, and keeps its result or its error.
-        """
+        """Return whether a stop signal came before `ended`, which goes on if it is a task."""
         told, end = asyncio.ensure_future(self._told.wait()), asyncio.ensure_future(ended)
         await asyncio.wait([told, end], return_when=asyncio.FIRST_COMPLETED)
         told.cancel()
-        if end is not ended:  # made here, so that nobody else could
+        if end is not ended:  # made here, so that nobody else can cancel it
             end.cancel()
         return self._told.is_set()
 
@@ -45,8 +42,8 @@ class StopSignals:
 async def close_scheduler(scheduler: Scheduler, reason: str) -> None:
     """Close a scheduler, whatever its workers do in that moment.
 
-    When a worker leaves, Dask gives up its attempts to connect to it. If the scheduler closes just
-    then it gives them up again, which is an error (2026.8), and leaves connections open.
+    If a worker leaves just then, Dask (2026.8) gives up its attempts to connect to it twice, which
+    is an error, and leaves connections open.
     """
     try:
         await scheduler.close(reason=reason)

@@ -1,4 +1,4 @@
-"""Connections on which nobody has asked anything yet: few from an address, and not for long.
+"""Limits, in number and time, of connections on which no request has come yet.
 
 Dask waits for ever for a TLS handshake and for the first request, so that silent connections would
 take all descriptors of a scheduler or a party, and with them everybody's way in.

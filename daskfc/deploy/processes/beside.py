@@ -13,8 +13,8 @@ from daskfc.folders import write_private
 __all__ = ["Side", "run_beside", "stop_beside", "tls_options"]
 
 _POLICY = "DASKFC_POLICY"
-_LINES = 20  # of what a side tells that are kept
-# However this process ends, its end of the pipe is closed then. Python alone: a process for a pipe.
+_LINES = 20  # of a side's output that are kept
+# The pipe is closed however this process ends. The process in between is small: Python alone.
 _UNTIL_THE_PIPE_ENDS = """
 import os, subprocess, sys, threading
 side = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
@@ -28,13 +28,13 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 os._exit(side.wait() & 255)
 """
-_sides: dict[str, "Side"] = {}  # beside this process, by the token of who had them started
+_sides: dict[str, "Side"] = {}  # beside this process, by their tokens
 
 
 class Side:
     """A command of daskfc that runs in a process of its own until it ends or this process does.
 
-    Its words can be read by everybody at the machine: no secrets in them.
+    Everybody at the machine can read its `words`, which hold no secrets.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ class Side:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C is for who started it
+            start_new_session=True,  # Ctrl-C reaches this process alone
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -59,11 +59,11 @@ class Side:
 
     @property
     def told(self) -> str:
-        """What it told last."""
+        """Its last line of output."""
         return self._told[-1] if self._told else "it told nothing"
 
     def wait(self, limit: float | None = None) -> bool:
-        """Return whether it has ended, within so many seconds."""
+        """Return whether it has ended within `limit` seconds."""
         self._reader.join(limit)
         return not self._reader.is_alive()
 
@@ -90,8 +90,8 @@ def run_beside(
 ) -> str:
     """Run a party beside this process, a plain Dask worker, and return its last line of output.
 
-    `stop_beside` finds it by `token`; `files` are its certificates by file name. The policy file
-    here yields to one that the site's own environment names.
+    `stop_beside` finds it by `token`; `files` are its certificates by file name. DASKFC_POLICY of
+    the site's own environment takes precedence over `policy`.
     """
     with scratch_folder() as folder:
         for name, content in files.items():

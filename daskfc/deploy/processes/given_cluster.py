@@ -1,4 +1,4 @@
-"""A connection or a cluster of Dask that a caller has, in place of a cluster's file."""
+"""A caller's Client or cluster of Dask, in place of a cluster's file."""
 
 import os
 from typing import Any

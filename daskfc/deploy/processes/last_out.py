@@ -1,6 +1,6 @@
-"""Imported by the process that parties are forked from, which ends when the last of them has.
+"""Removes folders of a killed process when the last of its parties has ended.
 
-It is there when the process that owned the parties was killed, and sweeps up after it.
+The process that parties are forked from imports this; it ends after the last of them.
 """
 
 import atexit
@@ -9,7 +9,7 @@ import time
 
 from daskfc.deploy.processes.scratch import sweep
 
-__all__: list[str] = []  # who imports it wants what it does
+__all__: list[str] = []  # imported for its effect
 
 _SELF, _OWNER = os.getpid(), os.getppid()
 _LONGEST_S = 5.0  # for a process that is ending

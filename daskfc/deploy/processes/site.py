@@ -1,4 +1,4 @@
-"""One party at its own site: a nanny and its worker, until they are told to stop."""
+"""One party at its own site: runs a nanny and its worker until they are stopped."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ __all__ = ["Doors", "raise_reason", "run_party"]
 
 _CONNECT_S = 15.0  # for one connection
 _REASON_S = 5.0  # in which a scheduler that ended a party's connection says why
-_START_S = 15.0  # in which a worker that is starting is there, so that it can be told to end
+_START_S = 15.0  # for a worker to start, so that it can be ended
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Doors:
     """Where a party listens (ports 0 are any free one), and the host by which others reach it.
 
     `host` is by default the address from which this machine reaches the scheduler, `contact` is
-    `host`; this machine, too, goes by `contact`.
+    `host`; this machine, too, uses `contact`.
     """
 
     host: str | None = None
@@ -50,7 +50,7 @@ class Doors:
             )
 
     def contacts(self, protocol: str) -> dict[str, str]:
-        """Return the addresses that are told to others, as a worker takes them."""
+        """Return the addresses by which others reach the party, as options of a worker."""
         if self.contact is None:
             return {}
         host = f"[{self.contact}]" if ":" in self.contact else self.contact
@@ -61,7 +61,7 @@ class Doors:
 
 
 def raise_reason(error: BaseException) -> None:
-    """Raise what a nanny said when it refused to start its party, if that is why it failed."""
+    """Raise the cause of an error if it is a nanny's refusal to start its party."""
     reason = error.__cause__
     if isinstance(reason, ClusterError):
         raise reason from None
@@ -152,7 +152,7 @@ async def _serve(
 
 
 async def _close(nanny: Any, *starting: "asyncio.Future[object]") -> None:
-    """End a party, also while its worker starts, be it again: this process ends what is left."""
+    """End a party, also while its worker starts or restarts; the process ends what is left."""
     closing = nanny.close(timeout=2, reason="party-stopped")
     with contextlib.suppress(TimeoutError, OSError, RuntimeError):
         await asyncio.wait_for(asyncio.gather(*starting, closing, return_exceptions=True), _START_S)
@@ -166,10 +166,7 @@ async def _identity(scheduler: str, security: Security | None, limit: float) -> 
 
 
 async def _ask_why_it_ended(name: str, scheduler: str, security: Security | None) -> None:
-    """Raise the reason, such as a revoked certificate, why a scheduler ended a party's connection.
-
-    Nothing is raised when the scheduler itself went away.
-    """
+    """Raise NotAdmitted if the scheduler ended the connection, as for a revoked certificate."""
     reason = None
     with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
         try:

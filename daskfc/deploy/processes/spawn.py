@@ -61,11 +61,10 @@ _hidden: dict[str, Any] = {}
 
 @contextlib.contextmanager
 def without_main() -> Iterator[None]:
-    """Hide the user's script from multiprocessing while processes are started.
+    """Hide the user's script from multiprocessing while processes are started; may overlap.
 
     multiprocessing would run it in every worker as ``__mp_main__``, so that a script without the
-    ``__main__`` guard would start federations without end. Nothing needs it: Dask sends what a
-    script defines by value. Contexts may overlap; the last one that ends shows the script again.
+    ``__main__`` guard would start federations without end. Dask sends what it defines by value.
     """
     global _depth
     main = sys.modules["__main__"]
@@ -88,7 +87,7 @@ def without_main() -> Iterator[None]:
 def prepare_forkserver() -> None:
     """Start the process that workers are forked from: it loads what steps import, on one thread.
 
-    Dask's pre-spawn environment is set here: this process would not see it later.
+    Dask's pre-spawn environment is set here, as that process would not see it later.
     """
     before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
     for name, value in {**THREADS, **before}.items():
@@ -102,7 +101,7 @@ def prepare_forkserver() -> None:
 
 
 def _start_forkserver() -> None:
-    """Start it deaf to Ctrl-C, as its children are: their parent ends them, and tells why."""
+    """Start the fork server with Ctrl-C blocked: this process ends it and its children."""
     resource_tracker.ensure_running()  # it would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -112,7 +111,7 @@ def _start_forkserver() -> None:
 
 
 def _keep_sockets_in(folder: Path) -> None:
-    """Let multiprocessing keep its own files where they are swept; its first place is for good."""
+    """Have multiprocessing keep its files in a folder that is swept; its first place is final."""
     if len(str(folder)) > _LONGEST:
         return
     before = tempfile.tempdir

@@ -16,17 +16,14 @@ from daskfc.errors import ClusterError, InvalidInput
 __all__ = ["SshParties", "command_of"]
 
 _CONNECT_S = 30.0  # for one login
-_SCHEDULER_S = 5.0  # in which a scheduler that is told to stop ends
-_PARTIES_S = 20.0  # in which parties do, whose scheduler has ended
-_LINES = 20  # of what a side tells that are kept
+_SCHEDULER_S = 5.0  # for a scheduler to end
+_PARTIES_S = 20.0  # for parties to end after their scheduler
+_LINES = 20  # of a side's output that are kept
 _CTRL_C = "\x03"
 
 
 def command_of(name: str, host: SshHost, scheduler: str) -> str:
-    """Return the shell command that starts a party, or "scheduler", at a host.
-
-    Everybody at the host can read it, so that no secret is in it.
-    """
+    """Return the shell command, without secrets, that starts a party or "scheduler" at a host."""
     if name == SCHEDULER:
         listens, port = get_address_host_port(scheduler, strict=True)
         words = ["scheduler", "--host", listens, "--port", str(port)]
@@ -37,7 +34,7 @@ def command_of(name: str, host: SshHost, scheduler: str) -> str:
             if (value := getattr(host, option)) is not None:
                 words += [f"--{option}", value]
     words += _tls(host.security)
-    # The shell keeps no process of its own: what the terminal tells reaches daskfc.
+    # exec leaves no process of the shell: signals of the terminal reach daskfc.
     command = f"umask 077; exec {shlex.join([host.python, '-m', 'daskfc', *words])}"
     if name != SCHEDULER and name.partition("-")[0] != "server" and host.store is None:
         command += f' --store "${{DASKFC_STORE:?the store of {name}}}"'
@@ -52,7 +49,7 @@ def _tls(files: SecurityFiles | None) -> list[str]:
 
 @dataclass
 class _Side:
-    """What was started at one host, and what it told last."""
+    """A process at one host, and its last lines of output."""
 
     name: str
     host: SshHost
@@ -144,7 +141,7 @@ class SshParties:
                 self._runner.stop()
 
     async def _stop(self) -> None:
-        """End the scheduler, whom parties follow; what stays all the same is hung up."""
+        """End the scheduler, then parties, and hang up."""
         for one in self._starting:  # where Ctrl-C came meanwhile
             one.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
@@ -162,10 +159,7 @@ class SshParties:
 
 
 async def _stopped(sides: list[_Side], limit: float) -> None:
-    """Send Ctrl-C to terminals, and wait until what ran there has ended.
-
-    Not a signal of SSH: OpenSSH ignores these where one logged in as root.
-    """
+    """Send Ctrl-C to terminals (OpenSSH ignores SSH's signals for root), and wait for the ends."""
     reading = [side.reading for side in sides if side.reading is not None]
     for side in sides:
         if side.process is not None and not side.ended:
@@ -187,7 +181,7 @@ def _asyncssh() -> Any:
 
 
 def _options(ssh: Any, start: SshStart) -> dict[str, Any]:
-    """Return how every host is logged in to; the files that it needs are read first."""
+    """Return the options of every login; the files that it needs are checked first."""
     for key, path in (("known_hosts", start.known_hosts), ("client_key", start.client_key)):
         if path is not None and not os.path.isfile(path):
             raise InvalidInput(

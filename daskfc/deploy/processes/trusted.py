@@ -1,9 +1,9 @@
 """Parties beside the plain workers of a Dask cluster that others run: the mode "trusted".
 
-A plain worker runs whatever is sent to it, and its scheduler hears everything. So none of them is
-made a party. Each is asked to start one beside itself, a process with the guard, and these join a
-scheduler of daskfc next to the caller, by certificates of an authority that lives as long as the
-federation. Among themselves they are then as guarded as parties of sites.
+A plain worker runs whatever is sent to it, and its scheduler sees everything. So no worker becomes
+a party. Each starts one beside itself, a process with the guard, and these join a scheduler of
+daskfc next to the caller, by certificates of an authority that lives as long as the federation.
+Among themselves they are then as guarded as parties of sites.
 
 Privacy: whoever runs the cluster, or may submit to it, can do in its workers what the parties'
 processes can: read the stores, and the keys of the parties.
@@ -31,13 +31,13 @@ from daskfc.errors import ClusterError
 
 __all__ = ["TrustedParties"]
 
-_DAYS = 30  # ours: for which certificates of one federation hold
-_SCHEDULER_S = 60.0  # in which a scheduler that was started listens
-_STOPPING_S = 30.0  # in which parties that are told to end have ended
+_DAYS = 30  # ours: for which certificates of one federation are valid
+_SCHEDULER_S = 60.0  # for a scheduler to start
+_STOPPING_S = 30.0  # for parties to end
 _AGAIN_S = 0.2
 _KEY = "daskfc-party|"  # by which tasks of this kind are known
 _CALLER = "submitter"
-_LOST = (OSError, TimeoutError, RuntimeError, CancelledError)  # what Dask says of a lost cluster
+_LOST = (OSError, TimeoutError, RuntimeError, CancelledError)  # Dask's errors for a lost cluster
 
 
 class TrustedParties:
@@ -53,7 +53,7 @@ class TrustedParties:
         self._beside: dict[str, str] = {}  # the worker of each party
         self._tasks: dict[str, Future] = {}
         self._waits = config.startup or config.deadline
-        self._scaled: int | None = None  # from how many workers
+        self._scaled: int | None = None  # number of workers before
         self._stack = contextlib.ExitStack()
         try:
             self._client = self._client_of(config, given)
@@ -92,7 +92,7 @@ class TrustedParties:
         )
 
     def _workers(self, needed: int) -> list[str]:
-        """Return so many workers without a party, for which a cluster that can is asked."""
+        """Return `needed` workers without a party, scaling up a cluster that can be."""
         ends, cluster = time.monotonic() + self._waits, self._client.cluster
         every, free = self._free()
         if len(free) < needed and hasattr(cluster, "scale"):
@@ -111,13 +111,13 @@ class TrustedParties:
         return free[:needed]
 
     def _free(self) -> tuple[int, list[str]]:
-        """Return how many workers there are, and those that no federation has a party beside."""
+        """Return how many workers there are, and those without a party beside them."""
         there, tasks = sorted(self._ask("nthreads")), self._ask("processing")
         taken = {at for at, keys in tasks.items() if any(str(key).startswith(_KEY) for key in keys)}
         return len(there), [one for one in there if one not in taken]
 
     def _ask(self, what: str) -> dict[str, Any]:
-        """Return what the cluster says of each of its workers."""
+        """Return what the cluster reports of each of its workers."""
         kind = "the connection was lost"
         if self._client.scheduler is not None:  # Dask forgets it with the connection
             try:

@@ -1,4 +1,4 @@
-"""Imported by the process that worker processes are forked from: they share what is compiled."""
+"""Imported by the process that worker processes are forked from: they share compiled code."""
 
 from daskfc.coding import warm_up
 
