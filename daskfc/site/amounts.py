@@ -139,10 +139,7 @@ class Budget(_Strict):
 
 
 class Rate(_Strict):
-    """How many starts, resumed ones included, may occur per time, and how long a run may last.
-
-    `longest` is in seconds, written ``12h``; None for no limit.
-    """
+    """How many starts, resumed ones too, may occur per time; `longest` limits a run (seconds)."""
 
     at_most: Annotated[int, Field(ge=0, strict=True)]
     per: Literal["hour", "day", "week"]

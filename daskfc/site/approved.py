@@ -60,11 +60,7 @@ def setting(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Protocol:
-    """The steps of one method or task, and how it uses them.
-
-    `steps` maps each step's keys to values, and these to the settings that they need; see
-    `StepUse.parts`.
-    """
+    """The steps of a method or task, the values of their keys, and the settings that each needs."""
 
     method: str
     steps: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]]

@@ -63,8 +63,7 @@ def _zone(value: str) -> str:
 class Hours(BaseModel):
     """Days, 0 for Monday, and [first, last) minutes of the day at which runs may begin, in a zone.
 
-    Files write ``mon-fri`` and ``08:00-18:00``, or lists. Times over midnight belong to the day on
-    which they begin.
+    Times over midnight belong to the day on which they begin.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -20,8 +20,7 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 class Limit(BaseModel):
     """A site's limit on one parameter; `required` is neither null nor false.
 
-    A parameter that a run does not have breaks every limit: FedSC without noise, or with a
-    ``multiplier``, has no ``noise.epsilon`` of at most 1.
+    A parameter that a run lacks, such as ``noise.epsilon`` without noise, breaks every limit.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

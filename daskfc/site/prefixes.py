@@ -13,8 +13,7 @@ _ODD = ("::", "$", "%", "\\", "?", "#")
 def is_below(url: str, prefixes: Sequence[str]) -> bool:
     """Return whether a URL or path is one of some prefixes or lies below one; names match whole.
 
-    Local symbolic links are resolved. A URL with ``..`` or characters that a file system may read
-    as something else is below nothing.
+    Local symbolic links are resolved. A URL with ``..`` or ambiguous characters is below nothing.
     """
     place = _place(url)
     if place is None:

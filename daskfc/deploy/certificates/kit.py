@@ -137,10 +137,9 @@ def _readme(issued: Issued, *, own_key: bool) -> str:
 def write_kit(
     folder: Path, issued: Issued, *, policy: str, own_key: bool = False
 ) -> tuple[str, ...]:
-    """Write those files of a role that are missing, and return their names.
+    """Write the files of a role that are missing (others may be edited), and return their names.
 
-    An existing file stays: it may have been edited. `policy` is a client's first policy;
-    `own_key` says that the side made its key itself.
+    `policy` is a client's first policy; `own_key` says that the side made its key itself.
     """
     written = []
     for name in KIT[issued.role]:

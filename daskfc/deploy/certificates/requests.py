@@ -62,10 +62,7 @@ def fingerprint(public: PublicKey) -> str:
 
 @dataclass(frozen=True)
 class CertificateRequest:
-    """A name, as claimed, and a public key, from whoever has the private one.
-
-    Nothing else of a request is kept: the authority decides role, hosts and validity.
-    """
+    """A name, as claimed, and a public key; the authority decides role, hosts and validity."""
 
     name: str
     public: PublicKey

@@ -48,8 +48,7 @@ def signer_of(
 ) -> Peer:
     """Return who signed content, by a certificate of the authority `ca`, with a proof of `sign`.
 
-    Raises PrivacyError for any other signer, and for a certificate that has expired or was
-    revoked; the authority's list is read here by default.
+    PrivacyError for any other signer, and for a certificate that has expired or was revoked.
     """
     if not proof:
         raise _unsigned("bears no signature")

@@ -96,10 +96,7 @@ class LocalCluster(_Strict):
 
 
 class SecurityFiles(_Strict):
-    """Certificates for TLS, as paths of PEM files: trusted authority, own certificate, own key.
-
-    In a cluster's file they are relative to that file.
-    """
+    """Paths of PEM files for TLS, relative to the cluster's file: authority, certificate, key."""
 
     ca: str
     cert: str
@@ -187,7 +184,7 @@ class ExistingCluster(_Strict):
 
     @property
     def place(self) -> str:
-        """The address or file of the scheduler, for messages of errors."""
+        """The address or file of the scheduler, for error messages."""
         return self.scheduler or f"the scheduler of {self.scheduler_file}"
 
     @property

@@ -1,13 +1,12 @@
 """All undocumented parts of Dask that daskfc relies on.
 
-A guard that checks every message has to know how Dask sends them. Here are the names that are
-taken from inside of dask and distributed, the methods that are overridden, the attributes that are
-read or replaced and the requests that are answered, each with the reason. Other files take them
-from here, so that a new release of Dask can be checked against one file.
+A guard that checks every message has to know how Dask sends them. Here are the names taken from
+inside of dask and distributed, the methods overridden, the attributes read or replaced and the
+requests answered, each with the reason. Other files take them from here.
 
-The import checks that all of it is there, and refuses a release that lacks something before any
-party listens: a guard of which a part is not called lets out what it should hold. `make test-dask`
-runs the guard on releases between the two of `KNOWN`.
+The import refuses a release that lacks any of it, before any party listens: a guard of which a part
+is not called lets out what it should hold. `make test-dask` runs the guard on releases between the
+two of `KNOWN`.
 """
 
 import importlib

@@ -62,10 +62,7 @@ _FAST: dict[str, Any] = {
 
 
 def dask_settings(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Dask's configuration for starting schedulers and parties, as dotted keys.
-
-    Keys of the cluster's file win over speed settings, not over `NEEDED`.
-    """
+    """Return Dask's settings as dotted keys; a cluster's file may override all but `NEEDED`."""
     return {**_FAST, **_flat(own), **NEEDED}
 
 

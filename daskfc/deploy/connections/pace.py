@@ -91,10 +91,7 @@ class Pace:
         return broke
 
     def hold(self, stream: Any, address: str, *, asks: bool) -> None:
-        """Check a stream from now on; later calls for the same stream do nothing.
-
-        `asks` says whether the other end sends requests, which get less memory, or answers.
-        """
+        """Check a stream from now on; if the other end `asks`, its requests get less memory."""
         if stream is None or stream in self._held:
             return
         self._held[stream] = address, asks

@@ -92,7 +92,7 @@ def _context(files: SecurityFiles) -> ssl.SSLContext:
 
 
 def _first_word(plain: socket.socket, host: str, context: ssl.SSLContext | None) -> str | None:
-    """Return None once the other side sent a byte, else what came, as a refused certificate."""
+    """Return None once a byte came, else why not; a refused certificate shows only by then."""
     try:
         if context is None:
             return None if plain.recv(1) else "ConnectionResetError"

@@ -18,10 +18,7 @@ class Seldom:
         self._said: dict[tuple[Hashable, str], float] = {}
 
     def warn(self, who: Hashable, words: str, *about: object) -> bool:
-        """Warn of a side, and return whether it was logged.
-
-        `words` is a format for `who` and `about`, the same for all sides.
-        """
+        """Warn by `words`, a format for `who` and `about`, and return whether it was logged."""
         now = self._clock()
         self._said = {of: at for of, at in self._said.items() if now - at < _AGAIN_S}
         if (who, words) in self._said:

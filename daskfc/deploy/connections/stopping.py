@@ -15,10 +15,7 @@ _MOMENT_S = 0.1  # in which an attempt to connect that was given up has ended
 
 
 class StopSignals:
-    """SIGTERM, SIGINT and SIGHUP as an event of the loop that runs, from now until it is closed.
-
-    A signal counts whenever it comes: any later wait ends at once.
-    """
+    """SIGTERM, SIGINT and SIGHUP as an event of the running loop; a wait after one ends at once."""
 
     def __init__(self) -> None:
         loop, self._told = asyncio.get_running_loop(), asyncio.Event()
@@ -40,13 +37,9 @@ class StopSignals:
 
 
 async def close_scheduler(scheduler: Scheduler, reason: str) -> None:
-    """Close a scheduler, whatever its workers do in that moment.
-
-    If a worker leaves just then, Dask (2026.8) gives up its attempts to connect to it twice, which
-    is an error, and leaves connections open.
-    """
+    """Close a scheduler, whatever its workers do in that moment."""
     try:
         await scheduler.close(reason=reason)
-    except RuntimeError:
+    except RuntimeError:  # Dask 2026.8, if a worker leaves just then: connections stay open
         await asyncio.sleep(_MOMENT_S)
         await Server.close(scheduler)

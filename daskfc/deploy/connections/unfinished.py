@@ -23,8 +23,7 @@ _FROM_ONE = 512  # parties behind one address that all start at once have a few 
 class Unfinished:
     """The connections to a server without a request so far, each ended after `seconds`.
 
-    An address may have `from_one`, one more ends its oldest; all addresses together half of the
-    descriptors that the system allows.
+    An address may have `from_one` (one more ends its oldest), all together half of the descriptors.
     """
 
     def __init__(self, seconds: float = _SECONDS, from_one: int = _FROM_ONE) -> None:

@@ -32,10 +32,7 @@ _sides: dict[str, "Side"] = {}  # beside this process, by their tokens
 
 
 class Side:
-    """A command of daskfc that runs in a process of its own until it ends or this process does.
-
-    Everybody at the machine can read its `words`, which hold no secrets.
-    """
+    """A command of daskfc in a process that ends with this one; `words` must hold no secrets."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._told: deque[str] = deque(maxlen=_LINES)

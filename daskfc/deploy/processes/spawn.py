@@ -61,7 +61,7 @@ _hidden: dict[str, Any] = {}
 
 @contextlib.contextmanager
 def without_main() -> Iterator[None]:
-    """Hide the user's script from multiprocessing while processes are started; may overlap.
+    """Hide the user's script from multiprocessing while processes start; contexts may overlap.
 
     multiprocessing would run it in every worker as ``__mp_main__``, so that a script without the
     ``__main__`` guard would start federations without end. Dask sends what it defines by value.
@@ -85,12 +85,9 @@ def without_main() -> Iterator[None]:
 
 
 def prepare_forkserver() -> None:
-    """Start the process that workers are forked from: it loads what steps import, on one thread.
-
-    Dask's pre-spawn environment is set here, as that process would not see it later.
-    """
+    """Start the process that workers are forked from: it loads what steps import, on one thread."""
     before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
-    for name, value in {**THREADS, **before}.items():
+    for name, value in {**THREADS, **before}.items():  # Dask sets these too late for the process
         os.environ.setdefault(name, str(value))
     context = get_mp_context()  # sets Dask's own list of modules, once
     if context.get_start_method() == "forkserver":

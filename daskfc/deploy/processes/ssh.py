@@ -159,7 +159,7 @@ class SshParties:
 
 
 async def _stopped(sides: list[_Side], limit: float) -> None:
-    """Send Ctrl-C to terminals (OpenSSH ignores SSH's signals for root), and wait for the ends."""
+    """Send Ctrl-C to terminals (for root, OpenSSH ignores signals), and wait until they end."""
     reading = [side.reading for side in sides if side.reading is not None]
     for side in sides:
         if side.process is not None and not side.ended:

@@ -14,10 +14,7 @@ __all__ = ["PinnedTask", "start"]
 
 @dataclass(frozen=True)
 class PinnedTask:
-    """A call at one party, its key unique in the run.
-
-    The results of `inputs`, tasks of the same graph or futures started before, follow `args`.
-    """
+    """A call at one party of `function` with `args`, followed by the results of `inputs`."""
 
     key: str
     party: str
@@ -34,10 +31,7 @@ class PinnedTask:
 def start(
     client: Client, tasks: Sequence[PinnedTask], wanted: Sequence[PinnedTask] | None = None
 ) -> list[Future]:
-    """Send tasks to the scheduler in one graph; return futures of the wanted, by default of all.
-
-    One message per task would cost scheduler and driver two to three times as much.
-    """
+    """Send tasks in one graph, 2 to 3 times cheaper than one by one; return futures of `wanted`."""
     layers: dict[str, dict[str, Any]] = {}
     for task in tasks:
         layers.setdefault(task.party, {})[task.key] = task.spec()

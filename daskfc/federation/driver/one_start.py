@@ -10,10 +10,9 @@ __all__ = ["begin_releases"]
 
 
 def begin_releases(workspace: str, method: str, params: str, start: str) -> str:
-    """Record in the server's folder that a start of a fit will release noisy values.
+    """Record in the server's folder that a start of a fit releases noisy values; return the path.
 
-    Return the record's path; PrivacyError when another start of the fit did so before, as both
-    would exceed its budget. Other parameters make another fit.
+    PrivacyError when another start with the same method and parameters did so before.
     """
     digest = hashlib.sha256(f"{method} {params}".encode()).hexdigest()[:16]
     folder = Path(workspace)

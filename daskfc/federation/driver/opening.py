@@ -223,9 +223,9 @@ def _in_order(names: set[str]) -> list[str]:
 
 
 def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the clients named by the caller or the cluster's file; InvalidInput if they differ.
+    """Return the clients named by the caller or the cluster's file.
 
-    It is also raised when neither names anybody, and for a name that no client may have.
+    InvalidInput when the two differ or name nobody, and for a name that no client may have.
     """
     named, expected = tuple(clients or ()), config.expect or ()
     if config.trusted is not None:

@@ -18,15 +18,12 @@ _GOING_S = 30.0  # for a process to end
 
 
 class RollCall:
-    """The driver's requests, besides steps, to the scheduler and to parties.
-
-    The scheduler must answer within `patience` seconds, in which it may import what a step needs.
-    """
+    """The driver's requests, besides steps, to the scheduler and to parties."""
 
     def __init__(self, dask_client: Client) -> None:
         self._dask = dask_client
         self._address = dask_client.scheduler.address  # the client forgets it with the connection
-        self.patience = 30.0
+        self.patience = 30.0  # seconds for the scheduler, which imports what the first step needs
 
     def _sync(self, function: Any, **kwargs: Any) -> Any:
         """Return what a coroutine function of the scheduler's connection yields."""

@@ -15,18 +15,12 @@ M = TypeVar("M", bound=Message)
 
 
 class ServerWork(Verbs):
-    """Verbs between the server and its further workers, which are trusted alike.
-
-    What they send one another is declared, checked and in the ledger like all messages.
-    """
+    """Verbs between the server and its further workers, which are trusted alike."""
 
     server_workers: tuple[str, ...] = ()
 
     def hand_out(self, step: Callable[..., M] | Local[M], /, *args: Any, **kwargs: Any) -> Sent[M]:
-        """Run a step at the server and send its message to all of the server's further workers.
-
-        A Local message is sent as it is.
-        """
+        """Run a step at the server and send its message (or a Local one) to all further workers."""
         workers = self._workers(None)
         step, args, _ = self._sending(step, args)
         self._declared(step, "server → server worker", by_receiver=False)
@@ -60,10 +54,7 @@ class ServerWork(Verbs):
         workers: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> PerClient[Sent[M]]:
-        """Run a step at each further worker and send its message to the server; return by worker.
-
-        A PerClient argument gives each worker its own value.
-        """
+        """Run a step at each further worker and send its message to the server; keyed by worker."""
         chosen = self._workers(workers)
         self._declared(step, "server worker → server", by_receiver=False)
         bound = Bound.of(step, args, kwargs)

@@ -1,4 +1,4 @@
-"""Stages of a fit and notices, as its progress is reported to the caller."""
+"""Stages of a fit, and notices, by which its progress is reported to the caller."""
 
 from typing import Self
 

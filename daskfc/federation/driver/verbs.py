@@ -38,10 +38,7 @@ _Sending: TypeAlias = Callable[..., M] | Local[M] | PerClient[Local[M]]
 
 
 class Verbs(ABC):
-    """The half of a Federation that builds graphs; results are in the order of `clients`.
-
-    With `allow_raw` messages with protection "raw" may leave a party.
-    """
+    """The half of a Federation that builds graphs; results are in the order of `clients`."""
 
     driver_key: SecretKey | None = None  # shared with parties started here; seals the calls
     session: SessionKey | None = None  # of a run with TLS; signs the calls

@@ -128,15 +128,13 @@ class Absences:
         return overdue
 
     def check(self, pending: Sequence[Handle], needed: int) -> None:
-        """Raise DeadlineError when an absent party keeps `needed` of the pending steps from ending.
-
-        Either they are its own, or nothing is computed anywhere, so that they wait for it.
-        """
+        """Raise DeadlineError when an absent party keeps `needed` pending steps from ending."""
         self._look()
         overdue = self._overdue()
         if not overdue:
             return
         own = [handle for handle in pending if handle.party in overdue]
+        # Steps of others wait for an absent party only if nothing is computed anywhere.
         if len(pending) - len(own) >= needed and not self._roll_call.idle():
             return
         step = (own or list(pending))[0].step

@@ -124,10 +124,7 @@ def has_ids(message: Message) -> bool:
 def under_pseudonyms(
     message: Message, pseudonyms: Pseudonyms, key: Callable[[], SecretKey]
 ) -> Message:
-    """Return a message for the caller with its sample ids replaced by pseudonyms.
-
-    Messages without a field for ids are returned as they are; `key` is called only for ids.
-    """
+    """Replace the sample ids, if any, of a message for the caller; `key` is called only for ids."""
     twin = _TWINS.get(type(message))
     if twin is None:
         return message

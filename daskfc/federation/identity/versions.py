@@ -44,11 +44,9 @@ def check_party_versions(theirs: Mapping[str, Mapping[str, str | None]]) -> None
 
 
 def check_scheduler_versions(theirs: Mapping[str, str | None]) -> None:
-    """Compare the scheduler's versions with this process's; see `check_party_versions`.
-
-    daskfc is among them, because the scheduler reads the steps of a graph and imports it for that.
-    """
-    # Early releases of Dask answer None for daskfc; then this process does so too.
+    """Compare the scheduler's versions with this process's; see `check_party_versions`."""
+    # The scheduler imports daskfc to read the steps of a graph. Early releases of Dask answer None
+    # for it; then this process does so too.
     told: str | None = get_versions(packages=["daskfc"])["packages"]["daskfc"]
     _check({"the scheduler": theirs}, {**HERE, "daskfc": told})
 

@@ -68,13 +68,10 @@ def read_head(file: int, end: int) -> Head:
 
 @dataclass(frozen=True)
 class Chain:
-    """A ledger file's whole lines, its faults, and the distinct public keys at its starts.
-
-    Each fault completes "the ledger of NAME"; a sound file has none.
-    """
+    """A ledger file's whole lines, its faults, and the distinct public keys at its starts."""
 
     lines: tuple[dict[str, Any], ...]
-    faults: tuple[str, ...]
+    faults: tuple[str, ...]  # each completes "the ledger of NAME"
     keys: tuple[str, ...]
 
 

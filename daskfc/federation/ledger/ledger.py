@@ -136,10 +136,9 @@ class LedgerFile:
     def begin(
         self, rows: Sequence[LedgerRow], contents: Sequence[tuple[str, str]] = ()
     ) -> list[str]:
-        """Append rows of messages about to be sent, and return the rows' marks.
+        """Append rows of messages about to be sent, all or none (OSError); return their marks.
 
-        `contents` has each message's id and digest. On OSError the file is as it was: all rows are
-        written, or none.
+        `contents` has each message's id and digest.
         """
         marks = [uuid.uuid4().hex for _ in rows]
         told = [{"id": name, "digest": digest} for name, digest in contents] or [{}] * len(rows)

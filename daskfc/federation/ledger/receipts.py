@@ -12,10 +12,7 @@ __all__ = ["Receipts"]
 
 
 class Receipts:
-    """Records a party's received messages of a run, each once, however many steps use it.
-
-    One that is dropped and fetched again counts as received again.
-    """
+    """Records each message that a party receives in a run, once unless it is fetched again."""
 
     def __init__(self, party: str, ledger: LedgerFile) -> None:
         self._party = party

@@ -1,9 +1,8 @@
 """Messages: the only values that leave a party, with every array declared.
 
-A message is a frozen dataclass. Its class says how it is protected, which way it travels and what
-it reveals; its fields say their dtype and their axes. The sender checks a value against that
-declaration before anything is sent, and the class is the one place to read what leaves a party.
-What is sent is made anew of the declared content, so that nothing can ride along with it.
+A message is a frozen dataclass. Its class declares its protection, its route and what it reveals;
+its fields declare dtypes and axes. The sender checks each value against that, and sends a message
+made anew of the declared content, so that nothing can ride along with it.
 """
 
 import dataclasses

@@ -34,12 +34,9 @@ __all__ = ["Here", "Outgoing", "Unread", "message_of", "no_memory_at"]
 
 
 class Here:
-    """What this process accepts: keys that may seal a script's classes, and packages of messages.
+    """What this process accepts: keys that may seal a script's classes, packages of messages."""
 
-    One process may be the driver of several federations.
-    """
-
-    keys: ClassVar[set[SecretKey]] = set()
+    keys: ClassVar[set[SecretKey]] = set()  # of several federations in a driver
     packages: ClassVar[set[str]] = {"daskfc"}
 
 
@@ -48,7 +45,7 @@ class Outgoing:
     """A message in its sender's memory with its route; `axes`, `key` and `digest` never leave.
 
     Both ledgers name it by `id` and by the digest salted with `salt`. `certificate` and `signature`
-    are the sender's, where TLS signs the message's class, see `daskfc.federation.messages.signed`.
+    are the sender's if its class is signed, see `daskfc.federation.messages.signed`.
     """
 
     message: Message

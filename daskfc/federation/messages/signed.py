@@ -34,10 +34,7 @@ def signed_by(files: SecurityFiles | None, envelope: Outgoing, start: str) -> Ou
 def check_signed(
     ca: str | None, revoked: Revoked | None, envelope: Any, start: str, party: str
 ) -> None:
-    """Refuse (PrivacyError) a message of a signed class not signed by its sender for this start.
-
-    Without TLS (`ca` is None) nothing is checked.
-    """
+    """Refuse (PrivacyError) a message of a signed class not signed by its sender for this start."""
     if ca is None or not isinstance(envelope, Outgoing) or not envelope.message.signed:
         return
     proof = {"certificate": envelope.certificate, "signature": envelope.signature}

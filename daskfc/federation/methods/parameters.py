@@ -53,10 +53,7 @@ def param(constraint: Constraint, *, default: Any = _NONE_GIVEN, kw_only: bool =
 
 
 def make_init(cls: type) -> None:
-    """Give a class an ``__init__`` for its declared parameters, unless it declares none of its own.
-
-    It assigns its arguments and nothing else, as scikit-learn requires of estimators.
-    """
+    """Give a class an ``__init__`` that only assigns its parameters, as scikit-learn requires."""
     own = {name: value for name, value in vars(cls).items() if isinstance(value, _Param)}
     if not own:
         return

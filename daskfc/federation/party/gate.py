@@ -126,10 +126,7 @@ class Gate:
         held: RunSettings | None,
         submitter: str | None,
     ) -> None:
-        """Refuse (PrivacyError) the end of a run by anybody but the submitter who began it.
-
-        A run that does not exist and one of somebody else get the same sentence.
-        """
+        """Refuse (PrivacyError) the end of a run by anybody but the submitter who began it."""
         own = True
         if self._options.ca is not None:
             try:
@@ -137,6 +134,7 @@ class Gate:
                 own = (peer.role, peer.name) == ("submitter", submitter)
             except PrivacyError:
                 own = False
+        # One sentence for a run that does not exist and for somebody else's.
         if not own or settings != held:
             raise PrivacyError(
                 f"party {self._options.name!r} takes the end of the run that it is in from whoever "
@@ -190,7 +188,7 @@ class Gate:
             self._refuse(refusals[0], settings, request.submitter)
 
     def _about_preparation(self, settings: RunSettings, request: RunRequest) -> list[Refusal]:
-        """Refuse noise for features prepared by values that the site finds without noise."""
+        """Return a refusal of noise if a site's own values, found without any, prepare features."""
         steps = settings.preparation.get(self._options.name, [])
         own = [step["step"] for step in steps if step.get("own")]
         if not own or request.is_task or request.parameters.get("noise") is None:

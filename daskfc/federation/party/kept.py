@@ -55,10 +55,7 @@ def maker_of(value: Any, *, to_each: bool = False) -> str:
 def check_arrived(
     arguments: Mapping[str, Any], values: Sequence[Any], party: str, run_id: str
 ) -> None:
-    """Refuse (PrivacyError) messages for another party or run, by another route or sender.
-
-    A mapping within the arguments is keyed by the senders' names.
-    """
+    """Refuse (PrivacyError) messages for another party or run, by another route or sender."""
     for value in values:
         if isinstance(value, Outgoing):
             kind = type(value.message)

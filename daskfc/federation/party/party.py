@@ -200,8 +200,8 @@ class Party:
     def perform(self, call: StepCall, values: tuple[Any, ...]) -> Any:
         """Perform a step, with its slots' values still in envelopes; return what the worker keeps.
 
-        EgressRefused when the result is not the declared message; any other failure is a
-        PartyError, which holds no values.
+        An error that ends the run keeps its class, such as EgressRefused for an undeclared message;
+        any other is raised as a PartyError without values.
         """
         name = step_name(call.step)
         try:

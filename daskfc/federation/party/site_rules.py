@@ -47,7 +47,7 @@ class OnceOnly:
             self._seen = dict(line.split(" ") for line in lines if line.count(" ") == 1)
 
     def hold(self, use: str, tag: str, content: bytes) -> None:
-        """Remember a tag's content for a use, such as "masks"; PrivacyError for any other.
+        """Record a tag's content for a use, such as "masks"; PrivacyError for another content.
 
         Give the content's digest, or the content where it is no secret.
         """
@@ -169,11 +169,7 @@ class PartyRules(SiteRules):
         self._ask(lambda: self.policy.check_maskers(n_maskers, threshold))
 
     def check_members(self, members: Iterable[str]) -> None:
-        """Refuse a masked sum of nearly the same clients as an earlier one over this data set.
-
-        The limit is ``maskers.differ_by``. Sets of clients are remembered whatever the policy says,
-        so that a stricter one later knows them.
-        """
+        """Refuse a sum whose clients differ from an earlier one's by under ``differ_by``."""
         now, least = frozenset(members), self.policy.maskers.differ_by
 
         def refusal(before: tuple[str, ...]) -> Refusal | None:
@@ -183,6 +179,7 @@ class PartyRules(SiteRules):
                     return Refusal("maskers.differ_by", f"{told}; the policy asks for {least}.")
             return None
 
+        # Sets are remembered whatever the policy says, so that a stricter one later knows them.
         if self._options.store is not None and self._remembers:
             self._hold("members", self.data_set, json.dumps(sorted(now)), refusal)
 
@@ -252,11 +249,8 @@ class PartyRules(SiteRules):
             )
 
     def check_step(self, use: StepUse) -> None:
-        """Refuse a step of daskfc in a use that is not approved for the run's method.
-
-        Steps of other packages are left to the policy; those that it does not name stay encoded.
-        """
-        if use.step.partition(".")[0] != _OWN:
+        """Refuse a step of daskfc in a use that is not approved for the run's method."""
+        if use.step.partition(".")[0] != _OWN:  # left to the policy, which names their packages
             return
         refusal = Protocol.of(self._method).refusal(use, self._parameters)
         if refusal is None and use.function is not None and use.at == "client":
@@ -285,8 +279,7 @@ class PartyRules(SiteRules):
     def charge(self, dataset: str, multiplier: float, label: str) -> None:
         """Charge a noisy release to the data set's budget before it is made, or refuse it.
 
-        `multiplier` is the noise's standard deviation over the sensitivity; the same `label` counts
-        once.
+        `multiplier` is the noise's standard deviation over the sensitivity; a label counts once.
         """
         self._hold_to_announced(multiplier, label)
         self._remember(

@@ -11,10 +11,7 @@ LEDGER = "ledger.jsonl"
 
 
 def folder_of_work(base: str, workspace: str) -> Path:
-    """Return the server's folder in `base` for a run's work, the same for every start of the run.
-
-    `workspace` is the run's folder at the driver, one per method.
-    """
+    """Return the server's folder for a run's work, the same for every start of the run."""
     return Path(base) / f"{_of_run(workspace)}{_name(workspace)}"
 
 

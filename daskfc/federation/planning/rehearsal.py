@@ -185,10 +185,7 @@ class Rehearsal(Federation):
         return dict(self._told.memory)
 
     def assume(self, what: str, value: float, *, at_most: bool = False) -> float:
-        """Return the caller's value for `what`, or `value`, and note it as an assumption.
-
-        `at_most` says that `value` is an upper bound.
-        """
+        """Return the caller's value for `what`, or `value`, and record it as an assumption."""
         given = self._given.get(what)
         taken = value if given is None else given
         self._told.assumptions[what] = Assumption(what, taken, at_most and given is None)

@@ -48,7 +48,7 @@ _ASKED_OF_NANNIES = frozenset({"daskfc_end_run", "daskfc_processor_seconds", "da
 # Within a connection that stays: what a worker reports of its tasks, what a client asks for.
 _TOLD = {"worker": requests("told by workers"), "client": requests("told by clients")}
 # The topics of a Federation and of each of Dask's clients. Others reveal the names of connected
-# clients, by which parties are held.
+# clients, by which parties know who holds them.
 _TOPICS = (REFUSALS, "print", "warn")
 # A worker's reports of a task: Dask believes most of them from any worker.
 _OF_A_TASK = frozenset({"task-finished", "task-erred"})
@@ -105,10 +105,7 @@ class _Connection:
 
 
 class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
-    """Dask's scheduler for federations; with TLS it heeds revocations of the authority `ca`.
-
-    `told` is called with lines of text about what happens, for a terminal.
-    """
+    """Dask's scheduler behind a guard; it checks revocations of `ca`, and logs lines to `told`."""
 
     def __init__(
         self,

@@ -160,7 +160,7 @@ def step_name(step: Callable[..., Any]) -> str:
 
 
 def declared_message(step: Callable[..., Any]) -> tuple[type[Message], bool]:
-    """Return a step's message class, if any, else raise InvalidInput; and whether by receiver."""
+    """Return a step's message class and whether it is mapped by receiver; InvalidInput if none."""
     if isinstance(step, Forward):
         return step.message_type, False
     plain = step

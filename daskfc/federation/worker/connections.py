@@ -36,10 +36,7 @@ OF_A_REVOKED = f"to a certificate that was revoked. {MAKE_ANOTHER}"
 
 
 class Listening:
-    """The part of Dask's servers that listens, limiting silent, slow and too many connections.
-
-    It must stand before Dask's class among the bases.
-    """
+    """A mixin, listed before Dask's class, that limits silent, slow and excess connections."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.unfinished = Unfinished()
@@ -117,7 +114,7 @@ def refused_request(request: dict[str, Any], peer: Peer | None, why: str) -> dic
 
 
 class _Said:
-    """An error that is pickled as nothing but its class and its sentence."""
+    """An error pickled as its class and sentence alone, which a restricted reader admits."""
 
     def __init__(self, error: DaskfcError) -> None:
         self._error = error
@@ -127,10 +124,7 @@ class _Said:
 
 
 def refuse_request(asked: str, why: str) -> dict[str, Any]:
-    """Answer a refused request by an error in Dask's form, which raises `PrivacyError` at the peer.
-
-    Dask's own pickle would be refused by a restricted reader, and show where it was raised.
-    """
+    """Answer a refused request by an error in Dask's form: `PrivacyError` is raised at the peer."""
     error = PrivacyError(f"{asked!r} is not answered {why}")
     return {
         "status": "uncaught-error",

@@ -1,7 +1,7 @@
 """The guard at a party's door: a Dask worker that lets out declared messages and nothing else.
 
 It sits in the one place where a worker answers for its data (`get_data`). What may not leave is
-answered with a poison value, because Dask would repeat a request that fails for ever. All other
+answered with a poison value, because Dask repeats a failed request for ever. All other
 ways out that a worker offers (running functions, logs, stack traces, actors, plugins) are shut by
 a list of the few handlers that stay open, at the worker and at its nanny. Steps find no worker, and
 so no client of the scheduler.
@@ -68,7 +68,7 @@ __all__ = [
     "run_step",
 ]
 
-# Dask's workers send another one request at a time. A peer with many requests that takes no answer
+# A Dask worker sends another only one request at a time. A peer that sent many and took no answer
 # would keep all others out: a worker is busy from some fifty on.
 _AT_ONCE = 4
 REFUSALS = "daskfc-refusals"  # the event topic by which a party informs the driver
@@ -354,7 +354,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
             self._answering[receiver] -= 1
 
     def _receiver(self, peer: Peer) -> str | None:
-        """Return the receiver that a certificate names; other submitters are no callers here."""
+        """Return the receiver that a certificate names; only the run's submitter is its caller."""
         if peer.is_party:
             return peer.name
         began = peer.role == "submitter" and peer.name == self.party.options.submitter

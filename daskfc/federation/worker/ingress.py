@@ -3,8 +3,7 @@
 Dask opens pickles as they come in, before it looks at the request, and a pickle can run any code.
 In the processes of parties it may make only the objects of this list: Dask's classes for a task,
 the two functions by which a party performs a step or hands a message over, the envelope of a
-message, and refusals. Steps, arguments and messages travel as bytes of a form of their own, see
-`daskfc.federation.messages.wire_format`.
+message, and refusals. All else travels as bytes of `daskfc.federation.messages.wire_format`.
 
 Input that is not on the list, or broken, becomes `Forbidden`: an error while a party reads would
 end its connection to the scheduler, and with it every run. Input that there was no memory to read,
@@ -156,10 +155,7 @@ def admit(functions: Iterable[Callable[..., Any]], others: Iterable[Any] = ()) -
 
 
 def restrict_process(also: Mapping[tuple[str, str], Any] | None = None) -> None:
-    """Restrict all that Dask unpickles in this process, for good, to the list and to `also`.
-
-    `also` maps (module, name) to the object to use for that name.
-    """
+    """Restrict, for good, what Dask unpickles in this process to the list and to `also`."""
     _allowed.update(also or {})
     _State.whole_process = True
 

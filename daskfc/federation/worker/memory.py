@@ -28,8 +28,7 @@ def peak_memory_bytes() -> int:
 def take_buffers() -> None:
     """Have numpy's and scipy's BLAS allocate the buffers that they keep.
 
-    Where a process gets no more memory (``ulimit -v``), OpenBLAS 0.3.30 asks for them for ever: a
-    step never ends, and seems to compute.
+    OpenBLAS 0.3.30 asks for them for ever where a process gets no more memory (``ulimit -v``).
     """
     square = np.ones((_SIDE, _SIDE))
     np.matmul(square, square)
@@ -48,8 +47,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
 def give_back(limit: int | None) -> bool:
     """Give freed memory back to the system once near `limit`, in bytes; return whether it was.
 
-    Gaps that arrays of a few MB leave count as used: a million samples' columns left 500 MB, and
-    the next step was killed. A limit of None does nothing.
+    Gaps of freed arrays count as used: a million samples' columns left 500 MB, which ended a step.
     """
     if not limit or psutil.Process().memory_info().rss < _FULL * limit:
         return False

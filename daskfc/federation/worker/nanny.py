@@ -31,10 +31,7 @@ _LOOKS, _AGAIN_S = 10, 0.1
 
 
 class PartyNanny(Listening, Nanny):  # type: ignore[misc]
-    """The process that starts a party's worker, and restarts it with the same secret.
-
-    Parameters besides `party` are those of a Nanny.
-    """
+    """The process that starts a party's worker, and restarts it with the same secret."""
 
     def __init__(self, *args: Any, party: PartyOptions, **kwargs: Any) -> None:
         name = kwargs.pop("name", party.name)

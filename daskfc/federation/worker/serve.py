@@ -98,8 +98,8 @@ def serve_party(
     state : str, optional
         File of what the party remembers of all runs; by default ``state.sqlite`` in `workspace`.
     trusted : bool
-        Whether the party runs beside a worker of somebody's Dask cluster, who can read what it
-        holds. A policy must allow that; without one everything may run.
+        Whether the party runs beside a worker of a Dask cluster, where whoever runs the cluster can
+        read what it holds. A policy must allow that; without one everything may run.
 
     Raises
     ------
