@@ -1,4 +1,4 @@
-"""Where parties run: the cluster's YAML file, and the processes it asks for."""
+"""Where parties run: the cluster's YAML file, and the processes that are started by it."""
 
 from daskfc.deploy.config.config import ClusterConfig, ExistingCluster, LocalCluster, load_cluster
 from daskfc.deploy.processes.local import LocalParties

@@ -1,8 +1,8 @@
 """Parties, the messages between them, the guard at their doors and the ledger of what left.
 
-Privacy: what leaves a party is a declared message for the one it is meant for, whatever a submitter
-asks and whoever reaches a port. Hostile code that a site installed and that runs inside a party's
-process is not stopped; that takes a network sandbox of the operating system.
+Privacy: only declared messages leave a party, each for its receivers alone, whatever a submitter
+requests and whoever reaches a port. Hostile code that a site installed and that runs inside a
+party's process is not stopped; that takes a network sandbox of the operating system.
 """
 
 from daskfc.federation.driver.federation import Federation

@@ -51,13 +51,13 @@ class RunRequest:
     smallest : Smallest
         The smallest part of the samples whose sums are opened.
     trusted : bool
-        Whether parties run beside workers of a Dask cluster that others run, who can read what the
+        Whether parties run beside workers of a Dask cluster whose operators can read what the
         parties hold.
 
     Notes
     -----
-    Privacy: a request is the submitter's word. A party holds the run to it, and reads only steps of
-    packages that the policy allows, in the versions that are installed at the site.
+    Privacy: a request holds what the submitter claims. A party checks the run against it, and reads
+    only steps of installed packages, in versions that the policy allows.
 
     Examples
     --------

@@ -75,7 +75,7 @@ def _bandwidth(value: Any) -> float | None:
         return value  # bytes a second, as run.json has it
     try:
         return parse_bandwidth(str(value))
-    except InvalidInput as error:  # what was got is said of every key
+    except InvalidInput as error:  # the sentence for a key names the value anyway
         raise ValueError(str(error).partition("; got ")[0]) from None
 
 

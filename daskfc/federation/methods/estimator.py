@@ -295,7 +295,7 @@ class FederatedClusterer(FittedModel):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """What the last fit chose by itself and why, for the report: by what was to be chosen."""
+        """What the last fit chose by itself and why, for the report, by name of the choice."""
         return {}
 
     @property

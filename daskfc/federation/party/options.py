@@ -29,7 +29,7 @@ _ALIKE = ("method", "package", "parameters", "preparation", "columns")
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What every party knows of a run from its start; no step can change it.
+    """The settings of a run, which every party gets at its start and no step can change.
 
     Secrets depend on `run_id` and on `start`, new in a resumed run; `pseudonyms` is empty for clear
     ids. While `driver`, a Dask client, is connected, no other driver begins a run.

@@ -171,7 +171,7 @@ class Rehearsal(Federation):
         return np.concatenate([store.rows(start, start + rows) for start in starts])
 
     def knows(self, what: str) -> bool:
-        """Whether the caller said what a stand-in would assume; see `assume`."""
+        """Whether the caller gave the value that a stand-in would assume; see `assume`."""
         return what in self._given
 
     @property

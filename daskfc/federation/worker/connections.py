@@ -1,4 +1,4 @@
-"""Connections to a party's processes: who asks, and what its role may ask."""
+"""Connections to a party's processes, limited to the requests that each role may send."""
 
 import logging
 import pickle

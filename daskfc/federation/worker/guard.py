@@ -338,7 +338,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
     ) -> Any:
         """Answer for data; see `Worker.get_data`."""
         peer = peer_of(comm)
-        if peer is not None:  # whatever it says of itself
+        if peer is not None:  # whatever name `who` gives
             receiver = self._receiver(peer)
         else:
             receiver = CALLER if who is None else await self._party_at(who)

@@ -91,7 +91,7 @@ def allowed_names() -> tuple[str, ...]:
 
 
 class _Unpickler(pickle._Unpickler):
-    # The one in C makes room for as many places as a pickle says, before it reads what is there:
+    # In Python: the one in C allocates as many places as a pickle announces before it reads them:
     # five bytes take 32 GiB. So does the opcode of bytearrays, which no task holds.
     dispatch: ClassVar = {
         code: load

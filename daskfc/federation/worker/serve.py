@@ -76,7 +76,7 @@ def serve_party(
         Threads within a step.
     workspace : str, optional
         Folder of this party on this machine, for its ledger, log and checkpoints. Without one they
-        are in a folder of its own that goes with it.
+        are in a folder that is removed when the party ends.
     security : SecurityFiles, optional
         Certificates for ``tls://``.
     host : str, optional
@@ -94,7 +94,7 @@ def serve_party(
         Print on standard error who it is, that it joined, what it is asked and what it sends.
     policy : str, optional
         File of the site's policy. Without one everything may run on the loopback address, and
-        elsewhere what a file without keys lets run; see `daskfc.site.Policy`.
+        elsewhere the rules of a file without keys hold; see `daskfc.site.Policy`.
     state : str, optional
         File of what the party remembers of all runs; by default ``state.sqlite`` in `workspace`.
     trusted : bool
