@@ -85,7 +85,10 @@ class Authority:
         return self.folder / "parties" / name
 
     def issue(self, role: str, name: str, *, hosts: Sequence[str] = (), days: int = 365) -> Issued:
-        """Make a key and a certificate for a party, for trials; refuse a name that has one."""
+        """Make a key and a certificate for a party in its own folder: for trials.
+
+        Refuses a name that has a certificate, and days beyond the authority's own.
+        """
         check_identity(role, name)
         if (self.folder_of(name) / CERT).exists():
             raise InvalidInput(

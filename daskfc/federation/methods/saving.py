@@ -126,7 +126,10 @@ def _packages(kind: type) -> set[str]:
 
 
 def write_model(kind: type, state: Mapping[str, Any], folder: str | PathLike[str]) -> None:
-    """Write a method's attributes into a new private folder, or raise InvalidInput; all or none."""
+    """Write a fitted method's attributes into a new folder, all or none; only its owner may enter.
+
+    InvalidInput when the folder exists, or an attribute has no plain form.
+    """
     path = Path(fspath(folder))
     if path.exists():
         raise InvalidInput(f"{path}: is there and is not written over. Choose another folder.")
