@@ -1,4 +1,4 @@
-"""The federated methods, one paper each, both sides of it in one place."""
+"""The federated methods: one package for each paper, with the client's and the server's steps."""
 
 from daskfc.protocols.esfmc import ESFMC
 from daskfc.protocols.fedsc import FedSC

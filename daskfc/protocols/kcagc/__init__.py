@@ -30,16 +30,18 @@ Messages    who → whom           class            what it reveals
 
 Departures  (1) The server is a party of its own, which holds no data: as written, the aggregator is
                 a participant, so that with L = 2 nothing is masked.
-            (2) Each round is one masked matrix in place of n·k masked numbers; both are counted.
+            (2) Each round sums one masked matrix, not n·k masked numbers; both are counted.
             (3) X25519, HKDF and AES-CTR in place of a prime group; sums modulo 2**64.
-            (4) Starts are k-means++ on the sums, several side by side; Lloyd runs until it rests.
-            (5) The virtual node is the mean of its intersection; nodes weigh their sizes.
-            (6) Row norms are global by default ("U" is the basis as written), local clusters are
-                then of directions, and one round on all samples refines the result.
-            (7) Distances to landmarks, once, in place of those to every round's centres, where
-                the server would learn as much; "centres" is as written.
+            (4) Starts are k-means++ on the sums, several side by side; Lloyd runs until no label
+                changes.
+            (5) A virtual node is the mean of its intersection, weighted by its size.
+            (6) Rows are divided by global norms by default (basis "U" is as written), local
+                clusters are then of directions, and one round on all samples refines the result.
+            (7) Distances to landmarks are summed once, in place of those to every round's centres,
+                where the server would learn as much from these; "centres" is as written.
             (8) Samples are clustered in an order of their values; sums are rounded to 34 bits.
-            (9) More than five participants mask with their neighbours on a circle, not all pairs.
+            (9) With more than five participants, each shares masks with its neighbours on a circle
+                only, not with all others.
 """
 
 from daskfc.protocols.kcagc.estimator import KCAGC

@@ -1,4 +1,4 @@
-"""How many secure aggregations of single numbers each variant needs: the paper's Section 3.4."""
+"""The number of secure aggregations of single numbers that each variant needs (Section 3.4)."""
 
 from collections.abc import Mapping
 
@@ -10,9 +10,8 @@ def scalars_a_round(
 ) -> Mapping[str, int]:
     """Return an upper bound on the numbers that one round of Lloyd sums, by variant.
 
-    "basic" is n k, "optimised" k min(n, k̂^L), as empty intersections are dropped, "tree" for each
-    of L - 1 inner nodes min(n, k̂²) times k̂, or k at the root. Where "basic" is no larger, another
-    hides less and costs as much: it sends local clusters besides.
+    "basic" is n k; "optimised" k min(n, k̂^L), as empty intersections are dropped; "tree" the sum
+    over L - 1 inner nodes of min(n, k̂²) times k̂, or k at the root.
     """
     pairs = min(n_samples, n_local_clusters**2)
     return {

@@ -1,4 +1,4 @@
-"""KCAGC: the estimator that wires the steps of both sides."""
+"""KCAGC: the estimator of kCAGC, which runs the steps of participants and server."""
 
 import itertools
 import logging
@@ -44,7 +44,7 @@ _LARGEST_DISTANCE = 4.0 * (1 + 1e-9)  # of rows with norms up to 1
 
 @dataclass(frozen=True)
 class _Kept:
-    """What `predict` needs of `fit`, as handles of what stays at the parties."""
+    """What `predict` needs of `fit`: handles of data that stay at the parties."""
 
     sums: MaskedSum
     rows: PerClient[Local]
@@ -66,34 +66,34 @@ class KCAGC(FederatedClusterer):
     graph_filter : {"agc", "laplacian"}
         ``((I + N) / 2)^ψ`` or ``(I - L_s / ‖L_s‖)^ψ``; see `daskfc.clustering.GraphOperator`.
     basis : {"global-norm", "U", "row-normalised"}
-        Which coordinates a participant keeps of its filtered columns, the top k of each: U Σ with
-        rows divided by their norms over all participants (one secure sum, which discloses these
-        norms), and by their own norms for the local clusters; the singular vectors U, as the
-        paper writes; or U Σ with rows of norm 1 each.
+        Which coordinates, in its top k singular directions, a participant keeps of its filtered
+        columns: U Σ with rows divided by their norms over all participants (one secure sum, which
+        discloses these norms), and by their own norms for the local clusters; the singular
+        vectors U, as in the paper; or U Σ with rows of norm 1 each.
     variant : {"optimised", "basic", "tree"}
         Cluster the intersections of local clusters (Protocol 3); or all samples (Protocol 2); or
         intersect two participants, then two pairs, and so on (Section 3.4.2).
     virtual_node : {"intersection", "local-centre"}
-        What an intersection is replaced by: its own mean, or the centre of the local cluster that
-        holds it, as the paper's Protocol 3 can be read.
+        What replaces an intersection: its own mean, or the centre of the local cluster that
+        contains it, another reading of the paper's Protocol 3.
     distances : {"auto", "landmarks", "centres"}
-        What is summed: distances to as many samples or virtual nodes, once, as tell all others; or
-        to the centres of each round, as the paper writes. "auto" takes landmarks where the centres
-        of all starts would tell the server as much.
+        What is summed: once, distances to enough samples or virtual nodes (landmarks) to determine
+        all others; or distances to the centres of each round, as in the paper. "auto" takes
+        landmarks where the centres of all starts would reveal as much to the server.
     one_ninth : bool
         Leave samples near a boundary out of the first means (Protocol 1, line 10).
     n_init : int
-        Starts, side by side in every sum; the best by inertia counts.
+        Starts, side by side in every sum; the best by inertia is kept.
     max_iter : int
         Rounds of Lloyd, at most.
     n_local_init : int
         Starts of k-means at each participant.
     n_refine : int
-        Rounds on all samples after the optimised variant.
+        Rounds on all samples after the variants "optimised" and "tree".
     n_colluding : int
-        Participants that may pool what they know with the server.
+        Participants that may collude with the server.
     allow_few : bool
-        Allow fewer than two honest participants, whose distances the server then sees.
+        Allow fewer than two honest participants; the server then sees their distances.
     random_state : int, optional
         Seed of the algorithm.
 
@@ -107,29 +107,28 @@ class KCAGC(FederatedClusterer):
         Rounds of Lloyd.
     n_secure_sums_, n_secure_scalars_ : int
         Vectorised secure sums, and the numbers in them: the paper's count of secure aggregations.
-        Landmarks are measured once, distances to the mean of all samples (variant "basic" without
-        landmarks) first, and centres not again that some start has had in its last
-        round. One more sum, of no numbers, is under way when all starts are at rest.
+        They include a first sum, of distances to the mean of all samples, for variant "basic"
+        without landmarks. A centre that some start had in its last round is not measured again.
     secure_scalars_a_round_ : dict of str to int
-        The most numbers that a round of each variant sums; the log says when the basic one sums
-        no more than the chosen one.
+        The most numbers that a round of each variant sums; a log line says when variant "basic"
+        sums no more than the chosen one.
     inertia_ : float
         Of the virtual nodes, or of the samples for the basic variant.
 
     Notes
     -----
-    The partition does not hang on the order of samples in stores, nor on their ids and keys.
+    The partition does not depend on the order of samples in stores, nor on their ids and keys.
 
     Privacy: participants and server are semi-honest. The server sees each participant's local
-    clusters, sums over the participants of distances to landmarks, from which all distances between
-    virtual nodes (or samples, variant "basic") follow, or to centres, and (basis "global-norm") of
-    squared norms; a participant's own distances and norms stay hidden behind masks from the server
-    and `n_colluding` others. Where there are as many centres as dimensions, they tell as much as
-    landmarks: `choices` says so, and a fit warns. Features never leave a participant; all learn the
-    intersections and the clusters, with ``distances="centres"`` of each round.
+    clusters, and sums over the participants: of distances to landmarks, which determine all
+    distances between virtual nodes (or samples, variant "basic"), or of distances to centres, and
+    (basis "global-norm") of squared norms. Masks hide a participant's own distances and norms from
+    the server and `n_colluding` others. As many centres as dimensions reveal as much as landmarks:
+    `choices` says so, and a fit warns. Features never leave a participant; all learn the
+    intersections and the clusters, with ``distances="centres"`` those of each round.
 
-    `predict` takes one secure sum of k distances a sample. New samples are not joined to the graph
-    of `fit`: their features are taken as they are, or filtered over a graph of their own.
+    `predict` takes one secure sum of k distances a sample. New samples do not join the graph of
+    `fit`: their features are taken as they are, or filtered over a graph of their own.
 
     References
     ----------
@@ -214,16 +213,16 @@ class KCAGC(FederatedClusterer):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """What the server was told distances to in the last fit, and what that lets it place."""
+        """What the server learned distances to in the last fit, and which rows it can place."""
         return {stage: str(placed) for stage, placed in getattr(self, "_placed", {}).items()}
 
     def server_view(self, federation: Federation) -> np.ndarray:
-        """Return what the server learned last: sums of distances, for a study of what they tell.
+        """Return the sums of distances that the server learned last, for a study of privacy.
 
         Parameters
         ----------
         federation : Federation
-            The one of `fit`, in its run, opened with ``allow_raw=True``.
+            The federation of `fit`, in the same run, opened with ``allow_raw=True``.
 
         Returns
         -------
@@ -247,7 +246,7 @@ class KCAGC(FederatedClusterer):
         self.n_rounds_ = self.n_secure_sums_ = self.n_secure_scalars_ = 0
         self._placed: dict[str, Placed] = {}
         sums = MaskedSum(federation, n_colluding=self.n_colluding, allow_few=self.allow_few)
-        if self.variant != "tree" or self.basis == "global-norm":  # else this one sums nothing
+        if self.variant != "tree" or self.basis == "global-norm":  # else `sums` is not used
             sums.prepare()
         with self._stage(federation, "linking"):
             digests = federation.ask(sample_digests, digest_keys(federation))
@@ -258,10 +257,10 @@ class KCAGC(FederatedClusterer):
         if self.variant == "basic":
             with self._stage(federation, "clustering"):
                 settings = self._settings(self.n_clusters, self.n_init, self.max_iter)
-                settings = replace(settings, ordered=False)  # samples stand as their pseudonyms do
+                settings = replace(settings, ordered=False)  # samples are sorted by pseudonym
                 rank = self._rank(settings, len(federation.clients))
                 state = federation.on_server(server.begin_on_samples, n_samples, settings, rank)
-                n_seeds = 1 + self.n_clusters if rank is None else 0  # and the mean of all
+                n_seeds = 1 + self.n_clusters if rank is None else 0  # 1: the mean of all samples
                 how = ("clustering", n_seeds, rank)
                 state = self._cluster(federation, sums, rows, None, state, *how)
                 found = federation.on_server(server.labels_of, state, None)
@@ -282,7 +281,7 @@ class KCAGC(FederatedClusterer):
         )
 
     def _rank(self, settings: LloydSettings, n_clients: int) -> int | None:
-        """Return how many dimensions participants have together; None to measure to centres."""
+        """Return a bound on all participants' dimensions together; None to measure to centres."""
         if self.distances == "auto" and not tells_as_much(settings, n_clients, self.n_clusters):
             return None
         return None if self.distances == "centres" else n_clients * self.n_clusters
@@ -290,11 +289,7 @@ class KCAGC(FederatedClusterer):
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
-        """Label new samples by one secure sum of k distances a sample.
-
-        They do not join the graph of `fit`: their features are taken as they are, or filtered over
-        a graph of their own.
-        """
+        """Label new samples by one secure sum of k distances a sample."""
         fitted = self._fitted
         digests = federation.ask(new_digests, new, digest_keys(federation))
         federation.wait(federation.on_server(linked_samples, digests))
@@ -330,7 +325,7 @@ class KCAGC(FederatedClusterer):
     def _optimised(
         self, federation: Federation, sums: MaskedSum, rows: PerClient[Local]
     ) -> Local[ClientLabels]:
-        """Protocol 3: local clusters, their intersections, weighted k-means on these."""
+        """Run Protocol 3: local clusters, their intersections, weighted k-means on these."""
         with self._stage(federation, "intersecting"):
             own = federation.on_clients(
                 party.cluster_locally,
@@ -364,7 +359,7 @@ class KCAGC(FederatedClusterer):
         rows: PerClient[Local],
         clusters: PerClient[Sent[LocalClusters]],
     ) -> Local[ClientLabels] | Sent[LocalClusters]:
-        """Section 3.4.2: intersect the clusters of two children, cluster them, up to the root."""
+        """Intersect the clusters of two children, cluster, up to the root (Section 3.4.2)."""
         level: list[tuple[tuple[str, ...], Local[ClientLabels] | Sent[LocalClusters]]]
         level = [((name,), sent) for name, sent in clusters.items()]
         while len(level) > 1:
@@ -380,7 +375,7 @@ class KCAGC(FederatedClusterer):
                 nodes = federation.on_server(server.intersect, [a, b])
                 k = self.n_clusters if len(clients) == len(clusters) else self._n_local()
                 above.append((clients, self._on_nodes(federation, sums, rows, nodes, k, None)))
-            level = above + level[len(level) - len(level) % 2 :]  # an odd one moves up as it is
+            level = above + level[len(level) - len(level) % 2 :]  # an odd one moves up unchanged
         return level[0][1]
 
     def _on_nodes(
@@ -421,13 +416,13 @@ class KCAGC(FederatedClusterer):
         n_seeds: int = 0,
         rank: int | None = None,
     ) -> Local:
-        """Drive weighted k-means to its end: one secure sum a step, the seeds' without a report.
+        """Run weighted k-means: one secure sum a step, with a report from the first round on.
 
-        No round waits for the previous one's report, so that one more round, of no numbers, is
-        under way when a report says that all starts are at rest.
+        No round waits for the previous one's report, so one more round, which sums no numbers, is
+        under way when a report says that all starts have converged.
         """
         clients = sums.clients
-        # of seeds and rounds; an inner node of a tree may have fewer seeds
+        # steps for seeds and rounds; an inner node of a tree may have fewer seeds
         most = (
             self.n_refine if stage == "refining" else self.max_iter + max(n_seeds, self._n_local())
         )
@@ -442,7 +437,7 @@ class KCAGC(FederatedClusterer):
             if step <= n_seeds:
                 continue
             sent.append(federation.publish(server.progress, state, wait=False))
-            while sent and (len(sent) > 1 or step == most):  # no round comes after the last one
+            while sent and (len(sent) > 1 or step == most):  # no round follows the last one
                 report = sent.pop(0).result()
                 federation.report_progress(stage, report.n_rounds, self.max_iter, "rounds")
             if report is not None and report.done:
@@ -466,9 +461,9 @@ class KCAGC(FederatedClusterer):
         report: LloydProgress,
         rank: int | None,
     ) -> None:
-        """Keep what sums told, of an inner node of a tree only where it is more than others did."""
+        """Note what the stage's sums reveal, unless an earlier tree node's placed all rows."""
         columns = federation.contract.columns
-        # a preparation makes columns of words
+        # a preparation changes the number of columns
         widths = [
             self.n_clusters if self._prepared.get(name) else len(columns[name]) for name in clients
         ]

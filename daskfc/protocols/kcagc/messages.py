@@ -1,4 +1,4 @@
-"""The messages of kCAGC: who tells whom what."""
+"""The messages of kCAGC."""
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Measure(
     route="server → client",
     reveals="which nodes are landmarks, or the clusters of this round that are new to every start",
 ):
-    """Where the centres are to which participants measure next: at nodes, or at means of labels."""
+    """The centres to which participants measure next: nodes, or means of labels."""
 
     n_clusters: int
     nodes: np.ndarray = array("run", "centre", dtype="int64")
@@ -64,7 +64,7 @@ class LloydProgress(
     route="server → caller",
     reveals="to the caller the number of virtual nodes, of rounds and sums, the inertia",
 ):
-    """How far weighted k-means is."""
+    """Progress of weighted k-means."""
 
     done: int
     converged: int
@@ -81,6 +81,6 @@ class DistanceView(
     route="server → caller",
     reveals="to the caller what the server saw: distances over all participants",
 ):
-    """The sums that the server learned last, for a study of what they tell."""
+    """The sums that the server learned last, for a study of what they reveal."""
 
     sums: np.ndarray = array("node", "centre", dtype="float64")

@@ -1,4 +1,4 @@
-"""What a participant of kCAGC does: filter, project, cluster by itself, and measure distances."""
+"""A participant's steps of kCAGC: filter, project, cluster locally, and measure distances."""
 
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
@@ -52,16 +52,16 @@ _LOCAL_BASES: dict[str, Basis] = {
     "row-normalised": "row-normalised",
 }
 _projected: "WeakKeyDictionary[ClientStore, tuple[Projection, Floats]]" = WeakKeyDictionary()
-_HELD = 1 << 25  # ours: numbers of filtered columns that are held as a whole, 256 MiB
-_GRAM = 8192  # ours: columns of which a participant can hold all inner products
-_COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that passes the graph, 64 MiB
+_HELD = 1 << 25  # ours: filtered columns of up to so many numbers stay in memory, 256 MiB
+_GRAM = 8192  # ours: for up to so many columns all inner products fit in memory
+_COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that is filtered, 64 MiB
 
 
 @dataclass(frozen=True)
 class Projection:
     """How a participant projects its columns on k dimensions, after ψ passes over its graph.
 
-    The basis is as of `KCAGC`, the filter as of `GraphOperator.filtered`.
+    For `basis` see `KCAGC`, for `graph_filter` see `GraphOperator.filtered`.
     """
 
     n_clusters: int
@@ -105,8 +105,8 @@ def _kind(projection: Projection) -> FilterKind:
 def project(data: ClientStore, projection: Projection) -> Floats:
     """Return the filtered features' coordinates in their top singular vectors (Protocol 1, 4-5).
 
-    For "global-norm" U Σ, (n, min(k, d)), which is divided later. Read-only: nothing here depends
-    on the seed, so a process that fits again reuses the rows of its last fit.
+    For "global-norm" they are U Σ, (n, min(k, d)), divided later. The result is read-only and does
+    not depend on the seed, so a process that fits again reuses the rows of its last fit.
     """
     kept = _projected.get(data)
     if kept is None or kept[0] != projection:
@@ -124,15 +124,12 @@ def project(data: ClientStore, projection: Projection) -> Floats:
 
 
 def project_new(data: ClientStore, new: ClientStore, projection: Projection) -> Floats:
-    """Return the coordinates of new samples in the singular vectors of the clustered ones.
-
-    New samples are filtered over their own graph, if they have one.
-    """
+    """Return new samples' coordinates, filtered over their own graph, in the fit's basis."""
     X = filtered_columns(data, projection)
     U = singular_coordinates(X, projection.n_clusters, "U")
     images = X.T @ U  # (d, k): V Σ
     values = np.linalg.norm(images, axis=0)
-    values[values == 0.0] = np.inf  # of a dimension that is none
+    values[values == 0.0] = np.inf  # of an empty dimension
     plain = replace(projection, filter_order=projection.filter_order if new.has_graph else 0)
     rows: Floats = filtered_columns(new, plain) @ (images / values)  # X V = U Σ
     if projection.basis == "U":
@@ -150,7 +147,7 @@ def measure_new(new_rows: Floats, rows: Floats, labels: ClientLabels, n_clusters
 
 
 def row_norms(rows: Floats) -> Floats:
-    """Return squared row norms, one column of the global ones."""
+    """Return squared row norms in the participant's columns, its part of the global ones."""
     return squared_row_norms(rows)
 
 
@@ -173,8 +170,8 @@ def cluster_locally(
 ) -> LocalClusters:
     """Return the participant's own clusters of its own columns (Protocol 3, line 3).
 
-    With "global-norm" they are clusters of directions: a row's length relative to other
-    participants' says nothing about similarity in one's own columns.
+    With "global-norm" they are clusters of directions: a row's norm relative to other participants'
+    says nothing about similarity in the own columns.
     """
     if basis == "global-norm":
         rows = divide_rows(rows, squared_row_norms(rows))
@@ -206,9 +203,9 @@ def measure(
 ) -> Floats:
     """Return squared distances d^l (n, centres of all runs) in own columns, for the secure sum.
 
-    Protocol 2, line 4. It raises PrivacyError for distances that the run did not announce: of
-    samples where virtual nodes are clustered and nothing is refined, and to centres where landmarks
-    were announced.
+    Protocol 2, line 4. Raise PrivacyError for distances that the run did not announce: of samples
+    where virtual nodes are clustered without refinement, or to centres where landmarks were
+    announced.
     """
     if not request.nodes.size and not request.labels.size:
         return np.empty((len(rows), 0))

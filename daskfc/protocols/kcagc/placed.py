@@ -1,8 +1,8 @@
-"""How far sums of distances let the server place rows, up to a rigid motion; for `KCAGC.choices`.
+"""What sums of distances reveal of the rows' positions, up to a rigid motion; for `KCAGC.choices`.
 
-Distances to m centres whose weights are known give m - 1 coordinates of every row, and how far it
-lies off what they span. So q centres leave of rows of q dimensions a sign at most, and norms or one
-centre more give that: they are placed, as by landmarks. See `daskfc.privacy.rows_by_centres`.
+Distances to m centres of known weights give m - 1 coordinates of every row and its distance from
+the centres' span. So q centres determine rows of q dimensions up to a sign, which norms or one more
+centre give: the rows are placed, as with landmarks. See `daskfc.privacy.rows_by_centres`.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ __all__ = ["Placed", "dimensions"]
 class Placed:
     """What one series of sums reveals of its rows, which are "samples" or "virtual nodes".
 
-    `n_dimensions` is an upper bound on q, over all columns; `n_centres` are those measured to or
-    planned, None for landmarks.
+    `n_dimensions` is an upper bound on q, over all columns; `n_centres` counts the centres measured
+    to or planned, None for landmarks.
     """
 
     rows: str
@@ -38,8 +38,5 @@ class Placed:
 
 
 def dimensions(columns: Sequence[int], n_clusters: int, n_rows: int) -> int:
-    """Return the most dimensions that rows can have over the columns of all participants.
-
-    Each keeps at most k directions of its columns, and n rows lie in n - 1 dimensions.
-    """
+    """Return an upper bound on the dimensions of rows over the columns of all participants."""
     return max(1, min(sum(min(n_clusters, d) for d in columns), n_rows - 1))

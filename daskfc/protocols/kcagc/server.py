@@ -1,4 +1,4 @@
-"""What the server of kCAGC does: intersect, and cluster on sums of distances."""
+"""The server's steps of kCAGC: intersect local clusters, and cluster on sums of distances."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,15 +52,12 @@ _NOT_ASKED = _NOTHING.astype(np.int32), _NOTHING.astype(np.uint8)
 
 
 def global_norms(total: Total) -> GlobalNorms:
-    """Tell the participants the squared row norms over all of them."""
+    """Return the squared row norms over all participants, for the participants."""
     return GlobalNorms(np.maximum(total.values[:, 0], 0.0))
 
 
 def intersect(parts: Sequence[LocalClusters | ClientLabels]) -> Intersections:
-    """Intersect participants' clusters, or two children's in the tree; drop empty intersections.
-
-    This is Protocol 3, lines 7-13.
-    """
+    """Return the non-empty intersections of participants' clusters (Protocol 3, lines 7-13)."""
     ids, sizes = intersections.intersect(*(part.labels for part in parts))
     return Intersections(ids.astype(np.int32), sizes.astype(np.float64))
 
@@ -68,10 +65,8 @@ def intersect(parts: Sequence[LocalClusters | ClientLabels]) -> Intersections:
 def begin_on_nodes(
     nodes: Intersections, settings: LloydSettings, rank: int | None, *, fewer: bool = False
 ) -> LloydState | LandmarkState:
-    """Begin weighted k-means on the virtual nodes; with a `rank`, by distances to landmarks.
-
-    With `fewer`, as inside a tree, there may be fewer nodes than clusters: then as many clusters.
-    """
+    """Begin weighted k-means on the virtual nodes; with a `rank`, by distances to landmarks."""
+    # inside a tree there may be fewer nodes than clusters
     k = min(settings.n_clusters, len(nodes.sizes)) if fewer else settings.n_clusters
     return _begin(replace(settings, n_clusters=k), nodes.sizes, rank)
 
@@ -98,11 +93,11 @@ def start_from(found: ClientLabels | LocalClusters, settings: LloydSettings) -> 
 
 
 def next_measure(state: LloydState | LandmarkState) -> Measure:
-    """Tell the participants which centres to measure to."""
+    """Return the next centres, for the participants to measure distances to."""
     request = state.request
     if isinstance(request, CentresAtNodes):
         return Measure(state.settings.n_clusters, request.nodes, *_NOT_ASKED)
-    if request is None:  # all starts are at rest, and the caller has not heard of it yet
+    if request is None:  # all starts have converged, but the caller has no report of it yet
         return Measure(state.settings.n_clusters, _NOTHING, *_NOT_ASKED)
     assert request.wanted is not None
     means = request.labels.astype(np.int32), request.wanted.astype(np.uint8)
@@ -110,7 +105,7 @@ def next_measure(state: LloydState | LandmarkState) -> Measure:
 
 
 def take_sum(state: LloydState | LandmarkState, total: Total) -> LloydState | LandmarkState:
-    """Go on with the sum of the participants' distances (Protocol 2, lines 5-10)."""
+    """Advance the state by the sum of the participants' distances (Protocol 2, lines 5-10)."""
     if state.request is None:
         return state
     runs = len(state.request.nodes) if isinstance(state.request, CentresAtNodes) else 1
@@ -119,7 +114,7 @@ def take_sum(state: LloydState | LandmarkState, total: Total) -> LloydState | La
 
 
 def progress(state: LloydState | LandmarkState) -> LloydProgress:
-    """Tell the caller how far it is."""
+    """Return the progress, for the caller."""
     if isinstance(state, LandmarkState):
         n_nodes, n_sums, n_scalars = state.weights.size, state.n_sums, state.n_scalars
         return LloydProgress(0, 0, n_nodes, 0, n_sums, n_scalars, inertia=-1.0)
@@ -141,7 +136,7 @@ def labels_of(state: LloydState, nodes: Intersections | None) -> ClientLabels:
 
 
 def tell_view(state: LloydState) -> DistanceView:
-    """Tell the caller the sums of the best start's last round; all that the labels follow from."""
+    """Return the sums of the best start's last round, which determine the labels."""
     distances = distances_of(state, best_run(state))
     return DistanceView(distances[np.isfinite(distances[:, 0])].T)
 

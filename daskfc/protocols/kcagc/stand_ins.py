@@ -1,8 +1,7 @@
-"""What stands for kCAGC's steps in a rehearsal.
+"""Stubs for kCAGC's steps in a rehearsal, which plans a run's messages without running it.
 
-Participants' columns are projected and clustered where they are small enough, as in a run: how many
-intersections of local clusters have samples follows from them, and of more there is a bound. Only a
-run can tell after how many rounds the labels of a start come to rest.
+Small columns are projected and clustered as in a run, which gives the number of non-empty
+intersections; of large ones it is bounded. The number of rounds until convergence is a guess.
 """
 
 from collections.abc import Sequence
@@ -24,15 +23,15 @@ from daskfc.stores import ClientStore
 
 __all__ = ["STAND_INS"]
 
-_READ = 1 << 25  # ours: numbers of a participant that are read, 256 MiB
+_READ = 1 << 25  # ours: a participant's data of up to so many numbers are read, 256 MiB
 _NODES = "intersections of local clusters"
-_ROUNDS = 6  # ours: of Lloyd, the mean over starts; 4 on digits, where the last takes 10
-_NEW = 0.75  # ours: of all starts' centres in a round, those that no start has had; on Cora
+_ROUNDS = 6  # ours: rounds of Lloyd, mean over starts; 4 on digits, where the last start takes 10
+_NEW = 0.75  # ours: share of a round's centres that no start has had before; on Cora
 
 
 @dataclass(frozen=True)
 class _Lloyd:
-    """How far weighted k-means would be."""
+    """State of the rehearsed weighted k-means."""
 
     settings: LloydSettings
     n_nodes: int
@@ -46,7 +45,7 @@ class _Lloyd:
 
 
 def _numbered(n_samples: int, n_clusters: int, dtype: str) -> np.ndarray:
-    """Return labels whose largest says how many clusters there are."""
+    """Return constant labels that encode the number of clusters."""
     return np.broadcast_to(np.array(n_clusters - 1, dtype=dtype), (n_samples,))
 
 
@@ -58,7 +57,7 @@ def _project(data: ClientStore, projection: Projection, rehearsal: Rehearsal) ->
 
 
 def _is_known(rows: np.ndarray) -> bool:
-    return bool(rows.strides[0])  # those that only have a shape have one number
+    return bool(rows.strides[0])  # an array without data repeats one number
 
 
 def _cluster_locally(
@@ -114,17 +113,17 @@ def _next_measure(state: _Lloyd, rehearsal: Rehearsal) -> Sizes:
     if not _refines(state):
         new = rehearsal.assume("centres that a round of Lloyd measures", max(1.0, _NEW * means))
         means = round(new * (state.n_rounds + 1)) - state.n_means
-    # so many, in a row: what is summed has a column for each
+    # all restarts' means count as clusters of one row: the sum has a column for each
     return Sizes(_NOTHING, n_clusters=means, start=how.n_init, node=state.n_nodes, cluster=k)
 
 
 def _sorts(state: _Lloyd) -> bool:
-    """Whether this is the sum that samples get their order from."""
+    """Whether this is the first sum, which gives samples their order."""
     return not (state.settings.ordered or state.n_sums)
 
 
 def _refines(state: _Lloyd) -> bool:
-    """Whether this is a refinement, of few rounds, which goes on from labels."""
+    """Whether this is a refinement: a few rounds that start from labels."""
     return state.settings.n_init == 1 and state.n_sums == state.n_rounds
 
 
@@ -133,7 +132,7 @@ def _take_sum(state: _Lloyd, total: Total, rehearsal: Rehearsal) -> _Lloyd:
         return state
     how, n_sums = state.settings, state.n_sums + 1
     state = replace(state, n_scalars=state.n_scalars + total.values.size)
-    if state.n_landmarks:  # those of one sum span the nodes but for the rarest directions
+    if state.n_landmarks:  # the landmarks of one sum almost always span all nodes
         return replace(state, n_sums=n_sums, done=True)
     if _sorts(state):
         return replace(state, n_sums=n_sums)

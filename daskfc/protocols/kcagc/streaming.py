@@ -1,7 +1,7 @@
-"""The projection of a participant's filtered columns, where these are too large to be held.
+"""The projection of a participant's filtered columns that are too large for memory.
 
 With F the filter, a symmetric matrix, and X the columns: the right singular vectors V of F X are
-the eigenvectors of Xᵀ F² X, and F X V = F (X V). Columns pass in narrow blocks, rows in chunks.
+the eigenvectors of Xᵀ F² X, and F X V = F (X V). Columns are read in narrow blocks, rows in chunks.
 """
 
 import numpy as np
@@ -27,10 +27,10 @@ def streamed_coordinates(
     kind: FilterKind = "agc",
     block_entries: int = 1 << 23,
 ) -> Floats:
-    """Return coordinates (n, min(k, n, d)) of filtered columns without ever holding them all.
+    """Return coordinates (n, min(k, n, d)) of filtered columns without holding all in memory.
 
     They equal those of `daskfc.linalg.singular_coordinates` up to rounding; `order` is ψ, 0 without
-    a graph. Memory is a few blocks of `block_entries` numbers, (d, d) and (n, k).
+    a graph. Memory: a few blocks of `block_entries` numbers, (d, d) and (n, k).
     """
     n, d = data.n_samples, data.n_features
     operator = GraphOperator.of(data.graph_blocks, n) if order else None

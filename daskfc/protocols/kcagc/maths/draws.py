@@ -1,4 +1,4 @@
-"""Which nodes k-means++ draws, and which one an empty cluster gets."""
+"""The draws of k-means++, and the nodes that empty clusters get."""
 
 from typing import TypeAlias
 
@@ -14,10 +14,7 @@ Integers: TypeAlias = NDArray[np.int64]
 
 
 def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> Integers:
-    """Draw nodes (R, count) in each restart with probability in proportion to their mass (R, n).
-
-    A draw's random number runs along the nodes in this `order`.
-    """
+    """Draw nodes (R, count) in proportion to their mass (R, n), accumulated in this `order`."""
     mass = mass[:, order]
     total = np.cumsum(mass, axis=1)
     random = generator(seed, "k-means++", number)
@@ -25,7 +22,7 @@ def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> 
     nodes = np.empty(points.shape, dtype=np.int64)
     for run, row in enumerate(total):
         nodes[run] = np.searchsorted(row, points[run], side="right")
-        last = np.flatnonzero(mass[run])  # rounding may step past the end
+        last = np.flatnonzero(mass[run])  # rounding may exceed the total
         np.minimum(nodes[run], last[-1] if last.size else mass.shape[1] - 1, out=nodes[run])
     return order[nodes]
 
@@ -33,8 +30,7 @@ def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> 
 def filled(labels: Integers, nearest: Floats, k: int, order: Integers) -> Integers:
     """Return labels (A, n) with every empty cluster given the farthest node of a larger cluster.
 
-    Of equally far nodes the first in `order` counts. A cluster stays empty where no node with a
-    positive distance may leave its own.
+    Only nodes at a positive distance count, of equally far ones the first in `order`.
     """
     labels = labels.copy()
     for row, far in zip(labels, nearest, strict=True):

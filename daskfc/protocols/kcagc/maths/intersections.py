@@ -33,8 +33,8 @@ def local_clusters(
 ) -> Integers:
     """Return one participant's local clusters, at most min(k̂, n): k-means on its own rows.
 
-    Clusters are in the order of their first rows by value, so that neither partition nor numbers
-    depend on the order of rows; equal rows share a cluster.
+    Clusters are numbered by their first rows by value, so that the result does not depend on the
+    order of rows; equal rows share a cluster.
     """
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}
     check_params("local_clusters", params, dict.fromkeys(params, integer(1)))
@@ -49,8 +49,7 @@ def local_clusters(
 def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
     """Return each node's intersection of partitions (n,), and the sizes (v,) of the non-empty ones.
 
-    Partitions are of all participants, or of two children in the paper's tree. Intersections are
-    numbered by their clusters, the first participant's first: the order of nodes changes nothing.
+    They are numbered in the order of their clusters, not of nodes.
     """
     if not labels:
         raise InvalidInput(
@@ -95,7 +94,7 @@ def virtual_nodes(
     """Return one participant's columns (v, w) of the virtual nodes, one row for each intersection.
 
     "intersection" takes its mean, "local-centre" the centre of the participant's local cluster that
-    holds it (Protocol 3, line 15); `labels` are for the latter only.
+    contains it (Protocol 3, line 15), which needs `labels`.
     """
     constraint = one_of("intersection", "local-centre")
     check_params("virtual_nodes", {"kind": kind}, {"kind": constraint})

@@ -1,15 +1,15 @@
-"""Weighted k-means on distances to landmarks: sums once, and then all rounds at the server.
+"""Weighted k-means on distances to landmarks, summed once; the server computes all rounds.
 
-Every distance that a round asks for, to a node or to a mean of nodes, follows from the distances
-between nodes, which have as many dimensions as all participants' columns together, at most q. So
-sums of the distances to q + 1 nodes tell all that the sums of later rounds would. `tells_as_much`
-says when starts with sums of their own tell as much to the server anyway.
+A distance to a node or to a mean of nodes follows from the distances between nodes, which span at
+most q dimensions, those of all participants' columns together. So sums of the distances to q + 1
+nodes, the landmarks, determine the sums of all later rounds. `tells_as_much` says when the sums of
+all rounds would reveal as much to the server.
 
 Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Protocols 2, 3.
 Notation    paper          here               shape, range
             D_ir           distances, sums    (n, c) float64, sum over the participants
             -              rank               q, int >= 1, dimensions of all participants' columns
-Departures  (1) The paper measures to every round's centres; `weighted_lloyd` has the others.
+Departures  (1) The paper measures to every round's centres. `weighted_lloyd` lists the others.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ __all__ = ["LandmarkState", "add_sums", "begin_with_landmarks", "tells_as_much"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_TOLERANCE = 1e-11  # ours: squared distance off the landmarks' span, to the mean one
+_TOLERANCE = 1e-11  # ours: squared distance from the landmarks' span, relative to the mean one
 _SPARE = 8  # ours: landmarks beyond q + 1 at first, so that few of them need a second sum
 
 
@@ -44,7 +44,7 @@ class LandmarkState:
     """What the server keeps between two sums; a plain value, as `LloydState`.
 
     `rank` is an upper bound on the dimensions of all participants' columns; `known` has earlier
-    landmarks and the distances (n, c) to them.
+    landmarks and their distances (n, c).
     """
 
     settings: LloydSettings
@@ -65,11 +65,10 @@ class LandmarkState:
 
 
 def tells_as_much(settings: LloydSettings, n_clients: int, n_columns: int) -> bool:
-    """Whether sums to the centres of all starts reveal all distances to the server as well.
+    """Whether sums of distances to all starts' centres also reveal all distances to the server.
 
-    True where candidates for seeds and the first means are at least 2 (L n_columns + 1): distances
-    to that many centres of known weights determine all others, unless starts keep drawing the same
-    nodes.
+    True if there are at least 2 (L n_columns + 1) candidates for seeds and first means: distances
+    to so many centres of known weights determine all others, unless starts draw the same nodes.
     """
     k = settings.n_clusters
     centres = settings.n_init * (1 + (k - 1) * settings.trials + k)
@@ -77,20 +76,16 @@ def tells_as_much(settings: LloydSettings, n_clients: int, n_columns: int) -> bo
 
 
 def begin_with_landmarks(settings: LloydSettings, weights: Floats, rank: int) -> LandmarkState:
-    """Return the state before the first sum, which measures to nodes spread over all of them.
-
-    Weights are positive; `rank` is an upper bound on the dimensions of all participants' columns.
-    """
-    begin(settings, weights)  # refuses what it cannot cluster
+    """Return the state before the first sum, which measures to nodes spread over all of them."""
+    begin(settings, weights)  # raises on weights that cannot be clustered
     first = LandmarkEmbedding(weights.size, rank).next_landmarks(rank + 1 + _SPARE)
     return LandmarkState(settings, weights, rank, CentresAtNodes(first[None]))
 
 
 def add_sums(state: LandmarkState, sums: Floats) -> LandmarkState | LloydState:
-    """Return the state after a sum (n, 1, c): starts at rest once the landmarks span all nodes.
+    """Return the state after a sum (n, 1, c): the final one once the landmarks span all nodes.
 
-    That is when no node is farther from their span than 1e-11 of the mean squared distance. Sums
-    that the secure sum rounded below 0 count as 0.
+    They do when no node is farther from their span than 1e-11 of the mean squared distance.
     """
     nodes = state.request.nodes[0]
     assert sums.shape == (state.weights.size, 1, nodes.size), sums.shape
@@ -98,7 +93,7 @@ def add_sums(state: LandmarkState, sums: Floats) -> LandmarkState | LloydState:
     embedding = LandmarkEmbedding(state.weights.size, state.rank, tolerance=_TOLERANCE)
     for landmarks, columns in state.known:
         embedding.add_columns(landmarks, columns)
-    # as many as directions are left, for each may be one node's alone
+    # one for each remaining direction, as each may belong to a single node
     more = embedding.next_landmarks(max(1, embedding.max_rank - embedding.rank))
     if more.size:
         return replace(state, request=CentresAtNodes(more[None]))
@@ -107,7 +102,7 @@ def add_sums(state: LandmarkState, sums: Floats) -> LandmarkState | LloydState:
 
 
 def _clustered(state: LandmarkState, rows: Floats) -> LloydState:
-    """Weighted k-means with the sums that all participants' distances would have."""
+    """Run weighted k-means with the sums of distances computed from coordinates."""
     settings, weights = state.settings, state.weights
     lloyd = begin(settings, weights)
     while (request := lloyd.request) is not None:

@@ -1,4 +1,4 @@
-"""A participant's part of weighted k-means: its columns of centres, its part of the distances.
+"""A participant's part of weighted k-means: centres and distances in its own columns.
 
 Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Protocol 2,
             lines 12 to 29; the server's part and the notation are in `weighted_lloyd`.
@@ -41,10 +41,9 @@ Request: TypeAlias = CentresAtNodes | CentresAtMeans
 
 
 def centres_of(request: Request, rows: Floats, weights: Floats, n_clusters: int) -> Floats:
-    """Return one participant's columns (R, c, w) of the centres that the server asks for.
+    """Return one participant's columns (R, c, w) of the centres that the server requests.
 
-    The request is the same for all participants; c is its candidates, or k for means. Where only c
-    centres are wanted, (1, c, w) in order of restarts and clusters.
+    Where `wanted` selects c centres, they are (1, c, w) in order of restarts and clusters.
     """
     if isinstance(request, CentresAtNodes):
         at_nodes: Floats = rows[request.nodes]

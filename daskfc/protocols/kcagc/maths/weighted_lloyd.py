@@ -1,4 +1,4 @@
-"""Weighted k-means where one side sees only sums of squared distances, the others only labels.
+"""Weighted k-means: the server sees only sums of squared distances, participants only labels.
 
 Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Protocols 1-3.
 Notation    paper          here               shape, range
@@ -14,16 +14,16 @@ Messages    `Request` of `summed_distances`, server → participants: nodes to t
 Departures  (1) Seeds are k-means++ with a few trials each, drawn by the server from the sums; the
             paper asks for any 10-approximation. (2) The 1/9 step of Protocol 1, line 10, is off by
             default. (3) Lloyd runs until no label changes, 100 rounds at most; the paper's 10 are
-            too few. (4) R restarts share each sum; the sums tell which has the smallest inertia.
-            (5) A centre is measured once for all restarts that have its cluster, and not again
-            while one of them keeps it: late rounds, where few nodes move, sum few numbers. (6)
-            Where the order of nodes means nothing, seeds are drawn in the order of their distances
-            to the mean of all, which are summed first. (7) Sums are rounded to 34 bits: what they
-            tie by is then no rounding of the participants'.
+            too few. (4) R restarts share each sum; the sums give the inertia of each. (5) A centre
+            is measured once for all restarts that have its cluster, and not again while one of
+            them keeps it, so late rounds sum few numbers. (6) Where the order of nodes is
+            arbitrary, seeds are drawn in the order of distances to the mean of all nodes, which
+            are summed first. (7) Sums are rounded to 34 bits, so that ties do not depend on the
+            participants' rounding.
 
-Empty clusters: the server gives each the node farthest from its centre, as long as some node with
-a positive distance shares its cluster. A cluster that stays empty repeats the centre of the first
-that is not (nothing new is disclosed) and takes part in no comparison.
+Empty clusters: each gets the node farthest from its centre, of those at a positive distance in a
+cluster of several. A cluster that stays empty repeats the centre of the first non-empty one
+(nothing new is disclosed) and takes part in no comparison.
 """
 
 import math
@@ -60,16 +60,16 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-_SAME = 1e-12  # ours: of a cost; that of the same nodes in another order differs by less
+_SAME = 1e-12  # ours: relative; costs of the same nodes summed in another order differ by less
 
 
 @dataclass(frozen=True)
 class LloydSettings:
     """Parameters of weighted k-means on sums, with `n_init` restarts side by side.
 
-    Of `n_trials` candidates for a seed (None: 2 + int(log(k))) the best counts. `one_ninth` leaves
-    nodes with D_ir > D_is / 9 for some other s out of the first means. Unless nodes are `ordered`
-    by what they are, seeds are drawn in an order that follows from a first sum.
+    Of `n_trials` candidates for a seed (None: 2 + int(log(k))) the best is kept. `one_ninth` leaves
+    nodes with D_ir > D_is / 9 for some other s out of the first means. Unless the nodes' order is
+    meaningful (`ordered`), seeds are drawn in an order that follows from a first sum.
     """
 
     n_clusters: int
@@ -106,7 +106,7 @@ class LloydState:
 
     `request` is None at the end. `means` (A, n) has this round's labels of the `running` restarts,
     `clusters` those of each restart's last round, and `known` the distances to their centres.
-    `n_sums` and `n_scalars` are the paper's count of secure aggregations.
+    `n_sums` and `n_scalars` count secure aggregations as the paper does.
     """
 
     settings: LloydSettings
@@ -129,10 +129,9 @@ class LloydState:
 
 
 def begin(settings: LloydSettings, weights: Floats) -> LloydState:
-    """Return the state before the first sum, to the first seed of every restart.
+    """Return the state that requests the first sum; refuse fewer nodes than clusters.
 
-    Where nodes are not `ordered`, that sum is to the mean of all. Weights (n,) are positive; refuse
-    fewer nodes than clusters.
+    Weights (n,) are positive.
     """
     n, runs = weights.size, settings.n_init
     if n < settings.n_clusters:
@@ -183,7 +182,7 @@ def advance(state: LloydState, sums: Floats) -> LloydState:
     """Return the state after a sum, with the next request or None when all restarts are done.
 
     Sums Σ_l of `distances_to` are (n, R, c) for c candidates of each restart, or (n, 1, c) for c
-    wanted means; what the secure sum rounded below 0 counts as 0.
+    wanted means; those that are rounded below 0 count as 0.
     """
     assert state.request is not None, "all restarts are done"
     if isinstance(state.request, CentresAtNodes):
@@ -200,17 +199,17 @@ def advance(state: LloydState, sums: Floats) -> LloydState:
         return _seed(counted, sums)
     if not state.n_seeds:
         return _first_seeds(replace(counted, order=order_of_rows(sums[:, 0])))
-    # copies, so that a column that is dropped later is not kept by the others
+    # copies: a view would keep the memory of columns that are dropped later
     measured = {key: sums[:, 0, at].copy() for at, key in enumerate(_wanted(state.request))}
     state = replace(counted, known={**state.known, **measured})
     while True:
         state = _round(state)
         if not isinstance(state.request, CentresAtMeans) or state.request.labels.size:
-            return state  # else all centres of the next round are known
+            return state  # otherwise all centres of the next round are known
 
 
 def _keys(labels: Integers, k: int) -> tuple[bytes, ...]:
-    """Return the cluster that each number stands for, nodes (n,) as bits; b"" for none."""
+    """Return for each of k numbers its cluster's nodes (n,) as bits; b"" for an empty cluster."""
     members = labels == np.arange(k)[:, None]
     packed = np.packbits(members, axis=1)
     return tuple(
@@ -220,7 +219,7 @@ def _keys(labels: Integers, k: int) -> tuple[bytes, ...]:
 
 
 def _wanted(request: CentresAtMeans) -> list[bytes]:
-    """Return the clusters whose centres are asked for, in order."""
+    """Return the clusters with requested centres, in order."""
     assert request.wanted is not None
     k = request.wanted.shape[1]
     keys = (_keys(row, k) for row in request.labels)
@@ -233,7 +232,7 @@ def _wanted(request: CentresAtMeans) -> list[bytes]:
 
 
 def _ask(state: LloydState, means: Integers) -> LloydState:
-    """Go on with the means of labels (A, n): ask for the centres that were not measured yet."""
+    """Go on with the means of labels (A, n): request the centres that were not measured yet."""
     k = state.settings.n_clusters
     clusters = list(state.clusters)
     wanted = np.zeros((len(means), k), dtype=np.bool_)
@@ -265,13 +264,13 @@ def _first_seeds(state: LloydState) -> LloydState:
 
 
 def _draw(state: LloydState, mass: Floats, count: int) -> LloydState:
-    """Ask for the distances to seeds that are drawn by their mass (R, n)."""
+    """Request the distances to seeds that are drawn by their mass (R, n)."""
     nodes = drawn(mass, count, state.order, state.settings.seed, state.n_seeds)
     return replace(state, request=CentresAtNodes(nodes))
 
 
 def _seed(state: LloydState, sums: Floats) -> LloydState:
-    """Take the best candidate of every restart; ask for the next seeds, or for the first means."""
+    """Take the best candidate of every restart; request the next seeds, or the first means."""
     settings, weights = state.settings, state.weights
     by_run = sums.transpose(1, 2, 0)  # (R, c, n)
     cost = np.minimum(by_run, state.nearest[:, None, :]) @ weights  # (R, c)
@@ -288,12 +287,12 @@ def _seed(state: LloydState, sums: Floats) -> LloydState:
     if settings.one_ninth and settings.n_clusters > 1:
         first = np.where(nearest <= second / 9.0, labels, -1)  # Protocol 1, line 10
         kept = np.array([np.unique(row).size for row in first]) > (first < 0).any(axis=1)
-        first = np.where(kept[:, None], first, labels)  # nothing to average in a run: average all
+        first = np.where(kept[:, None], first, labels)  # no node is left: average all
     return _ask(replace(state, labels=labels), first)
 
 
 def _round(state: LloydState) -> LloydState:
-    """Protocol 2, lines 27 to 33: the nearest centre of every node, by the sums."""
+    """Assign every node to its nearest centre by the sums (Protocol 2, lines 27 to 33)."""
     settings, running = state.settings, state.running
     k = settings.n_clusters
     before = state.means
@@ -326,10 +325,7 @@ def _round(state: LloydState) -> LloydState:
 
 @dataclass(frozen=True)
 class LloydResult:
-    """The best restart, with labels in order of appearance; counts are over all restarts.
-
-    Centres are not here: a participant has its columns by ``CentresAtMeans(labels[None])``.
-    """
+    """The best restart, with labels in order of appearance; counts are over all restarts."""
 
     labels: Integers
     inertia: float
@@ -345,13 +341,13 @@ def best_run(state: LloydState) -> int:
 
 
 def _smallest(costs: Floats) -> Integers:
-    """Return the first of the smallest costs in each row; they are sums, which round."""
+    """Return the first of the smallest costs in each row, up to rounding."""
     found: Integers = (costs <= costs.min(axis=1, keepdims=True) * (1 + _SAME)).argmax(axis=1)
     return found
 
 
 def outcome(state: LloydState) -> LloydResult:
-    """Return the restart with the smallest inertia, the first of equal ones."""
+    """Return the result of the best restart."""
     assert state.request is None, "some restarts still run"
     best = best_run(state)
     labels = state.labels[best]
