@@ -33,12 +33,12 @@ Messages    who → whom        class            what it reveals
             ProjectedVectors, ProductRows, EmbeddedRows and Spectrum.
 
 Departures  (1) All sums are masked: the server sees Σ WᵀW, not each client's (Theorem 4).
-            (2) One sum of the triangle of WᵀW finds all eigenpairs in one round trip; Lanczos, the
-                paper's way, is the other solver, and takes blocks of vectors as well.
-            (3) η_t = 1/t (Algorithm 1) from Theorem 1's 2/t, which is above 1 at t = 1.
-            (4) The root that the text lost in H: √(λ_i + (1 - η) λ), as K̂ has it in Section 6.2.
-            (5) The kernel's width is agreed on by a secure sum; samples far from the origin are
-                seen from their mean, on which no stationary kernel depends.
+            (2) One sum of the triangle of WᵀW gives all eigenpairs in one round trip; Lanczos, the
+                paper's solver, is the alternative, also with blocks of vectors.
+            (3) η_t = 1/t (Algorithm 1), not Theorem 1's 2/t, which is above 1 at t = 1.
+            (4) The root missing in the text's H: √(λ_i + (1 - η) λ), as in K̂ of Section 6.2.
+            (5) The kernel's width follows from a secure sum; samples far from the origin are
+                centred at their mean, which changes no stationary kernel.
             (6) Coresets' negative weights and k-means by sums: see `daskfc.secure.kmeans`.
 """
 

@@ -1,4 +1,4 @@
-"""FederatedKernelKMeans: the estimator that wires the steps of both sides."""
+"""FederatedKernelKMeans: the estimator, which runs the steps of clients and server."""
 
 import logging
 import math
@@ -47,53 +47,53 @@ log = logging.getLogger("daskfc.protocols")
 
 
 class FederatedKernelKMeans(FederatedClusterer):
-    """Kernel k-means whose eigenvectors are found by sums of random features over the clients.
+    """Kernel k-means by random features, with eigenvectors from sums over the clients.
 
     Parameters
     ----------
     n_clusters : int
         Number of clusters, the paper's k.
     n_features : int
-        D, random features of a sample that are drawn anew in each iteration; k + 2 at least.
+        D >= k + 2, random features of a sample, drawn anew in each iteration.
     n_eigenvectors : int, optional
         s, coordinates of a sample that are clustered; k by default.
     iterations : int
-        T. The estimate of the kernel matrix gets better with each of them.
+        T; each improves the estimate of the kernel matrix.
     kernel : {"gaussian", "laplacian", "polynomial"}
         ``exp(-|x - y|² / (2 r²))``, ``exp(-|x - y|₁ / r)`` or ``(x·y / r² + 1)^degree``.
     kernel_width : float, optional
         r > 0, in units of the data; by default from the mean interpoint distance of all clients'
-        samples, found by one secure sum (Section 6.1).
+        samples, computed by one secure sum (Section 6.1).
     degree : int
         Degree of the polynomial kernel.
     solver : {"auto", "gram", "lanczos"}
         One secure sum of all WᵀW in an iteration, or products with some vectors at a time until
-        the eigenpairs have converged. "auto" takes what takes less time over a network of 0.1 s
-        and 100 Mbit/s; see `plan_`.
+        the eigenpairs have converged. "auto" takes the faster one over a network of 0.1 s and
+        100 Mbit/s; see `plan_`.
     lanczos_block : int
-        Vectors in one product of Lanczos: 1 is the paper's, more need fewer rounds and upload more.
+        Vectors in one product of Lanczos: the paper has 1, more take fewer rounds and more upload.
     communication_efficient : bool
-        The mechanism of Section 4.2, or without it the iterations of Section 4.1, whose messages
-        grow with the samples and give the server a coordinate of each: for comparison.
+        Use Section 4.2. False, for comparison only, uses Section 4.1, with messages that grow with
+        the samples and give the server a coordinate of each.
     clustering : {"coreset", "sums"}
-        How the samples' coordinates are clustered: rows of a weighted sample reach the server, or
-        sums over all clients alone.
+        How the samples' coordinates are clustered: the server gets rows of a weighted sample, or
+        only sums over all clients.
     coreset_size : int
-        Samples in it, over all clients.
+        Samples in the coreset, over all clients.
     n_init : int
         Starts of k-means.
     averaging : {"masked", "recovering", "plain"}
-        Whether the server sees only sums, only sums whoever leaves during a round, or every
+        Whether the server sees only sums, only sums even if clients leave during a round, or every
         client's WᵀW.
     noise : mapping, optional
         ``{"epsilon": ε, "delta": δ}``, or a noise ``multiplier`` with ``delta``: Gaussian noise on
         every sum of WᵀW, added in shares by the clients, and on the sums of ``rounds`` rounds of
         k-means (5 by default). Needs `kernel_width`, a Gaussian or Laplacian kernel, solver "gram"
-        and clustering "sums", so that nothing else is told of the data.
+        and clustering "sums", so that nothing else about the data is revealed.
     tolerance : float
         Iterations end when the estimate changes by less, relative to its Frobenius norm.
     n_colluding : int
-        Clients that may pool what they know with the server.
+        Clients that may collude with the server.
     allow_few : bool
         Allow secure sums with fewer than two honest clients.
     patience_s : float
@@ -106,38 +106,36 @@ class FederatedKernelKMeans(FederatedClusterer):
     labels_ : xarray.DataArray
         ``(sample,)`` int64; coordinates ``client`` and ``sample_id``.
     kernel_width_ : float
-        What was used.
+        The r that was used.
     plan_ : dict of str to SolverCost
         "gram" and "lanczos": round trips, numbers that a client uploads, seconds; and "chosen".
     sum_error_bound_ : float
-        How far rounding to fixed point may move an entry of Σ WᵀW; known before the iterations. 0
-        for plain sums, NaN for a polynomial kernel, whose sums each agree on a bound.
+        Bound on the rounding error of an entry of Σ WᵀW in fixed point; 0 for plain sums, NaN for a
+        polynomial kernel, where parties agree on a bound for each sum.
     n_iterations_ : int
-        Until the end.
+        Number of iterations.
     history_ : list of IterationReport
-        Of each iteration ``change`` of the estimate, relative; ``values``, its eigenvalues;
-        ``threshold``, λ; ``n_products`` that Lanczos took; ``n_floats`` that clients uploaded.
+        Each iteration's relative ``change`` of the estimate; ``values``, its eigenvalues;
+        ``threshold``, λ; ``n_products`` of Lanczos; ``n_floats`` that clients uploaded.
     eigenpairs_ : list of Iteration
-        Of WᵀW, after each iteration; what a fit with fewer iterations would have ended with.
+        Eigenpairs of WᵀW after each iteration, as a fit with fewer iterations would end with.
     cluster_centers_ : ndarray of shape (k, s)
-        Of the samples' coordinates.
+        Centres in the samples' coordinates.
     feature_weights_ : ndarray of shape (T, D, s)
-        With which `predict` gives a sample its coordinates: h(x) = Σ_t φ_t(x) G_t.
+        G, by which `predict` computes a sample's coordinates h(x) = Σ_t φ_t(x) G_t.
     privacy_ : dict
-        With noise: "kind", "multiplier", "releases", "delta" and "epsilon", what they cost a
-        sample.
+        With noise: "kind", "multiplier", "releases", "delta" and "epsilon" for each sample.
 
     Notes
     -----
-    Privacy: the server, semi-honest as all are, sees sums of WᵀW over all clients (Lanczos: their
-    products with some vectors), where the paper's Theorem 4 concedes every client's own, and by
-    coresets the coordinates of `coreset_size` samples and of all local centres; clients see
+    Privacy: all parties are semi-honest. The server sees sums of WᵀW over all clients (Lanczos:
+    their products with some vectors), where the paper's Theorem 4 concedes every client's own, and
+    by coresets the coordinates of `coreset_size` samples and of all local centres; clients see
     eigenvectors and centres. With `clustering` "sums" no sample's coordinates leave its client;
-    with noise what the server sees is (ε, δ)-private for every sample. Where one client holds few
-    samples, few random features and few clients hide it less: `protocols.fk_kmeans.privacy`.
+    with noise what the server sees is (ε, δ)-private for every sample. A client of few samples is
+    hidden less where there are few random features or clients: `protocols.fk_kmeans.privacy`.
 
-    `predict` needs nothing from the clients of `fit`: a new sample's coordinates follow from its
-    own random features.
+    `predict` needs only the model: a new sample's coordinates follow from its random features.
 
     References
     ----------
@@ -256,7 +254,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     def _planned(
         self, federation: Federation, sums: Aggregation, noise: Noise | None
     ) -> tuple[Planned, int]:
-        """Agree on the kernel's width; find where an earlier start of this fit broke off."""
+        """Agree on the kernel's width; find the iteration where an earlier start was interrupted."""
         folder, begun = None, None
         sums.prepare()
         key = repr(sorted(self.get_params(deep=False).items()))
@@ -269,14 +267,14 @@ class FederatedKernelKMeans(FederatedClusterer):
             begun = federation.publish(server.iterations_done, folder, wait=False)
         count = sums.sum(federation.on_clients(party.count_samples), max_abs=_MOST_SAMPLES)
         features = FeatureSettings(self.kernel, self.degree, self.n_features, self.seed_)
-        shifts = features.has_bounded_norm  # then nothing depends on where the origin is
+        shifts = features.has_bounded_norm  # a stationary kernel does not depend on the origin
         width = None
         if not self.kernel_width:
             hidden = 0.0 if shifts else None
             width = agree_on_width(federation, sums, self.kernel, hidden=hidden)
         plan = federation.on_server(server.plan_of, count, width, self.kernel_width, None)
         told = federation.publish(plan)
-        if shifts and told.width == 0.0:  # samples lie farther from the origin than apart
+        if shifts and told.width == 0.0:  # samples are so far from the origin that rounding hid it
             centre = agree_on_centre(federation, sums)
             width = agree_on_width(federation, sums, self.kernel, centre=federation.tell(centre))
             plan = federation.on_server(server.plan_of, count, width, None, centre)
@@ -306,7 +304,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         return FixedPoint.for_bound(bound, n_terms=n_clients).error_bound
 
     def _settings(self, n_clients: int) -> IterationSettings:
-        """Choose the solver by what both cost, which goes into `plan_`."""
+        """Choose the solver by the costs of both; set `plan_`."""
         n_columns = self.n_features + self.n_clusters + 1  # after the first iteration
         n_pairs = max(self.n_clusters + 2, self._n_eigenvectors())
         lanczos = cost_of_lanczos(n_columns, n_pairs, self.lanczos_block, n_clients)
@@ -331,7 +329,7 @@ class FederatedKernelKMeans(FederatedClusterer):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """The solver of the last fit, and what an iteration takes with it."""
+        """The solver of the last fit, and the cost of an iteration."""
         if not hasattr(self, "plan_"):
             return {}
         cost = self.plan_["chosen"]
@@ -351,7 +349,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         rows: PerClient[Local[np.ndarray]],
         noise: Noise | None,
     ) -> PerClient[Local[np.ndarray]]:
-        """Cluster the rows of H (Algorithm 1, line 19), as Balcan et al. 2013 or by sums."""
+        """Cluster the rows of H (Algorithm 1, line 19), as in Balcan et al. 2013 or by sums."""
         how: dict[str, Any] = {"n_init": self.n_init, "sums": sums}
         if self.clustering == "coreset":
             how = {"n_init": self.n_init, "coreset_size": self.coreset_size}
@@ -368,7 +366,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         return clusters.labels
 
     def _largest_norm(self, last: IterationReport) -> float:
-        """Return a bound on |h(x)|, from what the server released: √2 times the largest scale."""
+        """Return a bound on |h(x)| from released values: √2 times the largest scale."""
         values = last.values[: self._n_eigenvectors()]
         raised = values + (1.0 - 1.0 / self.n_iterations_) * last.threshold
         return float(np.sqrt(2.0 * np.max(raised / values)))
@@ -384,7 +382,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         }
 
     def can_start_again(self) -> bool:
-        """Whether a fit that broke off may begin again: not where it released noisy sums."""
+        """Whether an interrupted fit may begin again: not if it released noisy sums."""
         return not (self.noise is not None and getattr(self, "history_", None))
 
     def _predict(

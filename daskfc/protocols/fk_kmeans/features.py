@@ -1,4 +1,4 @@
-"""The samples of a client in the space of W_t: random features of this draw, and B_t."""
+"""A client's rows of W_t: random features of the iteration's draw, and B_t."""
 
 import shutil
 import uuid
@@ -22,7 +22,7 @@ __all__ = ["FeatureSettings", "WeightedRows", "block_rows", "features_of", "writ
 
 Floats = NDArray[np.float64]
 
-_ROUNDED = 1e-6  # ours: of the width; features of distances that rounding moves by more are noise
+_ROUNDED = 1e-6  # ours: relative to the width; larger rounding errors make features noise
 _BLOCK_BYTES = 16 * 2**20  # ours: samples and features of a block
 
 
@@ -37,14 +37,11 @@ class FeatureSettings:
 
     @property
     def has_bounded_norm(self) -> bool:
-        """Whether |φ(x)|² ≤ 2 whatever the sample."""
+        """Whether |φ(x)|² ≤ 2 for every sample."""
         return Kernel(self.kernel, 1.0, self.degree).is_stationary
 
     def seen(self, rows: Floats, plan: FeaturePlan, client: str) -> Floats:
-        """Return rows relative to the plan's centre.
-
-        Refuse rows so far from it, compared with the width, that rounding hides how they differ.
-        """
+        """Return rows relative to the plan's centre; refuse rows too far from it for the width."""
         seen = plan.seen(rows)
         far = float(np.abs(seen).max(initial=0.0))
         if self.has_bounded_norm and far * np.finfo(np.float64).eps > _ROUNDED * plan.width:
@@ -66,8 +63,7 @@ class FeatureSettings:
 class WeightedRows:
     """W_t[m] (n, D + r) in a client's Zarr file, so that memory does not grow with the samples.
 
-    The file is deleted with the last reference to it: where Dask repeats steps of earlier
-    iterations, later ones can still read theirs.
+    The file is deleted with the last reference to it, as Dask may repeat earlier iterations.
     """
 
     path: str
@@ -77,7 +73,7 @@ class WeightedRows:
 
     @classmethod
     def new_in(cls, folder: Path, number: int) -> "WeightedRows":
-        """Name a file for W_t, t being `number`, which no other step writes."""
+        """Return a file of a new name for W_t, t being `number`."""
         return cls(str(folder / f"iteration-{number}-{uuid.uuid4().hex}.zarr"))
 
     def blocks(self) -> Iterator[tuple[int, Floats]]:
@@ -88,14 +84,14 @@ class WeightedRows:
 
 
 def block_rows(n_columns: int, n_features: int) -> int:
-    """Return how many samples a block has."""
+    """Return the number of samples in a block."""
     return max(256, _BLOCK_BYTES // (8 * (n_columns + 2 * n_features)))
 
 
 def features_of(
     data: ClientStore, settings: FeatureSettings, plan: FeaturePlan, numbers: Sequence[int]
 ) -> Iterator[tuple[int, list[Floats]]]:
-    """Yield, block by block, the first row and the random features of some iterations' draws."""
+    """Yield for each block its first row and the random features of some iterations' draws."""
     d = data.n_features
     draws = [settings.drawn(plan.width, number, d) for number in numbers]
     for start, rows in data.blocks(block_rows(d, settings.n_features)):
@@ -111,10 +107,7 @@ def write_weighted(
     kept: WeightedRows | None,
     to: WeightedRows,
 ) -> Iterator[Floats]:
-    """Write W_t to `to` and yield it block by block; t is one more than the last iteration.
-
-    `past` is that iteration if W_t-1 is `kept`, else all of them, so that nothing has to be kept.
-    """
+    """Write W_t to `to` and yield its blocks; `past` is iteration t - 1, or all without `kept`."""
     number = past[-1].number + 1 if past else 1
     to_basis = past[-1].to_basis() if past else np.empty((0, 0))
     shape = (data.n_samples, settings.n_features + to_basis.shape[1])

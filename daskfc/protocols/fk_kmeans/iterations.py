@@ -1,4 +1,4 @@
-"""The iterations of DSPGD, wired: with the communication efficient mechanism (Section 4.2)."""
+"""The iterations of DSPGD over a federation, in the communication efficient way of Section 4.2."""
 
 import math
 from collections.abc import Callable
@@ -20,15 +20,12 @@ from daskfc.secure.sums import Aggregation
 
 __all__ = ["IterationReport", "Iterations", "Planned", "run_lanczos"]
 
-_NORM = 2.0 * (1.0 + 1e-9)  # of a row of W, squared: |a|² / D ≤ 2, and |b| ≤ |w| of before
+_NORM = 2.0 * (1.0 + 1e-9)  # |w|² of a row of W: |a|² / D ≤ 2, and |b_t+1| ≤ |w_t|
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The agreed plan before the first iteration, as handles and public numbers only.
-
-    Steps at clients get `plan_sent`, the message from the server; those at the server get `plan`.
-    """
+    """The plan before the first iteration: `plan` for the server, `plan_sent` for the clients."""
 
     plan: FeaturePlan
     plan_sent: Sent[FeaturePlan]
@@ -49,8 +46,8 @@ class IterationReport:
     """An iteration's result: relative change (Frobenius) of the estimated kernel matrix, and costs.
 
     `values` are its eigenvalues before shrinking by the threshold λ, descending. `n_floats` counts
-    all clients' uploads (Section 5.2) with superfluous Lanczos products, 0 in an earlier start of
-    the fit; `n_products` is 0 for Gram matrices.
+    all clients' uploads (Section 5.2) with superfluous Lanczos products; it is 0 for iterations of
+    an earlier start. `n_products` is 0 for Gram matrices.
     """
 
     change: float
@@ -73,10 +70,7 @@ class Iterations:
     past: list[Local[Eigenpairs]] = field(default_factory=list, init=False)
 
     def run(self, done: int) -> PerClient[Local]:
-        """Run the remaining iterations; return H at each client.
-
-        The first `done` are of an earlier start of the fit, with eigenpairs kept by the server.
-        """
+        """Run the iterations after the first `done`, which the server saved; return H by client."""
         federation, settings, planned = self.federation, self.settings, self.planned
         for number in range(1, done + 1):
             assert planned.folder is not None
@@ -84,7 +78,7 @@ class Iterations:
         iterate: PerClient[Local] | None = None
         told: list[Sent] = [federation.tell(found) for found in self.past]
         start = done if done == settings.iterations or self._has_settled() else done + 1
-        if start == done:  # W_T again, without its eigenpairs, which are there
+        if start == done:  # only W_T is missing; the server saved its eigenpairs
             told_last = told.pop()
             iterate = self._iterate(None, told)
         else:
@@ -121,7 +115,7 @@ class Iterations:
     def _eigenpairs(
         self, iterate: PerClient[Local], told: list[Sent]
     ) -> tuple[Local[Eigenpairs], int]:
-        """Find the eigenpairs; return them, and how many numbers the clients uploaded."""
+        """Return the eigenpairs, and how many numbers the clients uploaded for them."""
         federation, settings = self.federation, self.settings
         before = self.past[-1] if self.past else None
         how = (before, settings.n_clusters, self.planned.n_eigenvectors)
@@ -164,10 +158,9 @@ class Iterations:
 def run_lanczos(
     product: Callable[[Local], Local], progress: Callable[[Local], LanczosProgress], state: Local
 ) -> tuple[Local, int]:
-    """Drive Lanczos to its end; return the last state and the number of products submitted.
+    """Run Lanczos to its end; return the last state and the number of products submitted.
 
-    The driver submits several products at once and asks for progress only then. A converged state
-    ignores further products, so the result does not depend on how many were submitted too much.
+    Several products are submitted between two reports; a converged state ignores further products.
     """
     ahead, n_rounds = 1, 0
     while True:

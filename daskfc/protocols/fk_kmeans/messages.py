@@ -1,4 +1,4 @@
-"""The messages of federated kernel k-means: who tells whom what."""
+"""The messages of federated kernel k-means."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,14 @@ class FeaturePlan(
     reveals="the kernel's width and the number of samples, over all clients; their mean too, where "
     "they lie so far from the origin that they are seen from it",
 ):
-    """What all parties of a run go by."""
+    """The kernel width, number of samples and centre that all parties use."""
 
     width: float
     n_samples: int
     centre: np.ndarray = array("feature", dtype="float64")  # empty for the origin
 
     def seen(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return rows as seen from the centre."""
+        """Return rows relative to the centre."""
         return rows - self.centre if self.centre.size else rows
 
 
@@ -49,18 +49,18 @@ class Eigenpairs(
     vectors: np.ndarray = array("column", "eigenpair", dtype="float64")
     threshold: float
     number: int
-    n_products: int  # that Lanczos took; 0 of a sum of Gram matrices
+    n_products: int  # of Lanczos; 0 for a sum of Gram matrices
 
     @property
     def iteration(self) -> Iteration:
-        """What the maths take."""
+        """The eigenpairs as `maths.dspgd` takes them."""
         return Iteration(self.values, self.vectors, self.threshold, self.number)
 
 
 class LanczosVectors(
     Message, route="server → client", reveals="directions in the space of the random features"
 ):
-    """What each client multiplies by its W[m]ᵀW[m]: c_q of Algorithm 2."""
+    """Vectors that each client multiplies by its W[m]ᵀW[m]: c_q of Algorithm 2."""
 
     vectors: np.ndarray = array("column", "vector", dtype="float64")
 
@@ -80,7 +80,7 @@ class Spectrum(
     route="server → caller",
     reveals="to the caller the largest eigenvalues of the kernel matrix as estimated so far",
 ):
-    """How far the iterations of Section 4.1 are, whose eigenvectors have a number a sample."""
+    """Progress of the iterations of Section 4.1, without their eigenvectors."""
 
     values: np.ndarray = array("eigenpair", dtype="float64")
     threshold: float
@@ -91,13 +91,13 @@ class Spectrum(
 class IterationsDone(
     Message, route="server → caller", reveals="how many iterations an earlier start of a fit did"
 ):
-    """Where a fit goes on."""
+    """The iteration after which a fit resumes."""
 
     n_iterations: int
 
 
 class SampleCount(Message, route="client → server", reveals="the client's number of samples"):
-    """How many rows of a vector over all samples are the client's (Section 4.1)."""
+    """The number of a client's rows in a vector over all samples (Section 4.1)."""
 
     n_samples: int
 
@@ -131,6 +131,6 @@ class ProductRows(
 class EmbeddedRows(
     Message, route="server → client", reveals="to each client its own samples' coordinates"
 ):
-    """H[m] where the server holds the eigenvectors themselves (Section 4.1)."""
+    """H[m] where the server has the eigenvectors themselves (Section 4.1)."""
 
     rows: np.ndarray = array("sample", "coordinate", dtype="float64")

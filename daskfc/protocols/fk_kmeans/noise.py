@@ -1,9 +1,9 @@
-"""Noise on the summed Gram matrices: (ε, δ) of a fit, whatever its clients' samples are.
+"""Differential privacy of a fit: Gaussian noise on the summed Gram matrices, without clipping.
 
-Of one sample, w wᵀ is in the sum, and |w|² ≤ 2: random Fourier features have |a|² / D ≤ 2, and rows
-of B_t+1 = W_t C are no longer than those of W_t, since C is orthonormal columns times numbers below
-1. So nothing has to be clipped, and to replace a sample moves the sum by √(|w|⁴ + |w'|⁴) ≤ 2 √2 in
-Frobenius norm, which is the norm of the packed triangle.
+A sample contributes w wᵀ with |w|² ≤ 2: random Fourier features have |a|² / D ≤ 2, and rows of
+B_t+1 = W_t C are no longer than those of W_t, since C has orthonormal columns times numbers below
+1. So replacing a sample changes the sum by √(|w|⁴ + |w'|⁴) ≤ 2 √2 in Frobenius norm, which is the
+norm of the packed triangle.
 """
 
 import math
@@ -48,7 +48,7 @@ class GramNoise:
         return self.multiplier * SENSITIVITY
 
     def reach(self, n_shares: int) -> float:
-        """Return the largest entry that a client's share can have."""
+        """Return a bound on the entries of a client's share."""
         return REACH_OF_NOISE * self.sigma / math.sqrt(n_shares)
 
     def on_gram(
@@ -74,7 +74,7 @@ class GramNoise:
 
 @dataclass(frozen=True)
 class Noise:
-    """A fit's noise: the same multiplier in every sum; `rounds` of k-means are on noisy sums."""
+    """A fit's noise: the same multiplier in every sum, also in those of `rounds` of k-means."""
 
     multiplier: float
     delta: float
@@ -82,16 +82,16 @@ class Noise:
 
     @property
     def gram(self) -> GramNoise:
-        """Of the iterations."""
+        """The noise of the iterations."""
         return GramNoise(self.multiplier)
 
     def epsilon(self, releases: int) -> float:
-        """Return what so many releases cost a client's sample together."""
+        """Return the ε of so many releases together, for each sample."""
         return Accountant((GaussianEvent(self.multiplier, releases),)).epsilon(self.delta)
 
 
 def noise_of(asked: Mapping[str, Any] | None, *, iterations: int) -> Noise | None:
-    """Return the noise for the `noise` of `FederatedKernelKMeans`, with T sums of Gram matrices."""
+    """Return the noise for the `noise` parameter of `FederatedKernelKMeans`, for T iterations."""
     given = asked_noise(asked, "FederatedKernelKMeans", {"rounds": integer(low=1)})
     if given is None:
         return None

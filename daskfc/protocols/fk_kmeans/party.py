@@ -40,14 +40,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Iterate:
-    """What an iteration leaves at a client: W_t[m]ᵀ W_t[m], (D + r, D + r), and W_t[m]."""
+    """An iteration's result at a client: W_t[m]ᵀ W_t[m], (D + r, D + r), and W_t[m]."""
 
     gram: Floats
     rows: WeightedRows
 
 
 def count_samples(data: ClientStore) -> Floats:
-    """Return what a client adds to the number of samples."""
+    """Return the client's number of samples, for the sum."""
     return np.array([float(data.n_samples)])
 
 
@@ -62,10 +62,10 @@ def iterate(
 ) -> Iterate:
     """Build W_t[m] in one pass over the samples (Algorithm 1, lines 7, 8, 12 and 13).
 
-    `past` is iteration t - 1, or all before t where `before` is None and everything is built again.
+    `past` is iteration t - 1, or all before t if `before` is None and W_t[m] is built from scratch.
     """
     folder = Path(workspace) / f"fk-k-means-rows-{run}"
-    if before is None:  # what processes that were killed in earlier fits left
+    if before is None:  # remove files of processes that were killed in earlier fits
         for other in folder.parent.glob("fk-k-means-rows-*"):
             if other != folder:
                 shutil.rmtree(other, ignore_errors=True)
@@ -80,7 +80,7 @@ def iterate(
 
 
 def packed_gram(iterate: Iterate) -> Floats:
-    """Return the triangle of W_t[m]ᵀW_t[m] that goes into the sum."""
+    """Return the triangle of W_t[m]ᵀW_t[m], for the sum."""
     return packed(iterate.gram)
 
 
@@ -93,7 +93,7 @@ def noisy_gram(
     n_shares: int,
     secret: SecretKey,
 ) -> Noised:
-    """Return the triangle with the client's share of the noise, the same when it is repeated."""
+    """Return the triangle with the client's share of the noise, the same if repeated."""
     drawn_from = [part for one in past for part in (one.values, one.vectors)]
     inputs = input_digest(data.digest, *drawn_from)
     return noise.on_gram(packed(iterate.gram), secret, inputs, len(past) + 1, n_shares)
@@ -117,7 +117,7 @@ def labelled_new(
     plan: FeaturePlan,
     settings: FeatureSettings,
 ) -> LabelledSamples:
-    """Report the nearest centre (k, s) of each sample of another store to the caller.
+    """Return the nearest of centres (k, s) of each sample of another store, for the caller.
 
     `weights` (T, D, s) are those of `maths.dspgd.feature_weights`.
     """

@@ -46,7 +46,7 @@ Floats = NDArray[np.float64]
 def plan_of(
     count: Total, width: KernelWidth | None, given: float | None, centre: Centre | None
 ) -> FeaturePlan:
-    """Return what all parties go by, the width as agreed on or as given."""
+    """Return the plan for all parties, with the agreed or given width."""
     n_samples = round(float(count.values[0, 0]))
     point = np.empty(0) if centre is None else centre.point
     if width is not None:
@@ -63,7 +63,7 @@ def told_eigenpairs(
     n_eigenvectors: int,
     n_products: int = 0,
 ) -> Eigenpairs:
-    """Return the eigenpairs to send on, of descending ones: all above η λ, and at least s.
+    """Return the eigenpairs to send, from descending ones: all above η λ, and at least s.
 
     λ is the (k + 2)-th eigenvalue of the first iteration (Section 6.1). Refuse if none is positive.
     """
@@ -76,7 +76,7 @@ def told_eigenpairs(
             "them; no eigenvalue is positive. Take a larger epsilon, or look at the kernel width."
         )
     kept = vectors[:, :n]
-    largest = np.abs(kept).argmax(axis=0)  # one sign, whichever solver found them
+    largest = np.abs(kept).argmax(axis=0)  # the same sign for both solvers
     kept = kept * np.sign(kept[largest, np.arange(n)])
     return Eigenpairs(values[:n].copy(), kept, threshold, number, n_products)
 
@@ -100,14 +100,14 @@ def begin_lanczos(before: Eigenpairs | None, n_features: int, width: int, seed: 
 
 
 def next_vectors(state: Krylov) -> LanczosVectors:
-    """Tell all clients what to multiply next (Section 4.2, step 1)."""
+    """Return the vectors for all clients to multiply next (Section 4.2, step 1)."""
     return LanczosVectors(state.block)
 
 
 def converged(
     state: Krylov, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
 ) -> bool:
-    """Whether Lanczos has found what the iteration needs (Appendix B)."""
+    """Whether the eigenpairs that the iteration needs have converged (Appendix B)."""
     if before is None:
         return state.has_converged(least=max(n_clusters + 2, n_eigenvectors))
     threshold = before.threshold / (before.number + 1)
@@ -117,16 +117,16 @@ def converged(
 def advance(
     state: Krylov, total: Total, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
 ) -> Krylov:
-    """Take in a sum of products, unless Lanczos has ended (Section 4.2, step 3)."""
+    """Advance by a sum of products, unless Lanczos has ended (Section 4.2, step 3)."""
     if converged(state, before, n_clusters, n_eigenvectors):
-        return state  # asked for before anybody knew: the result must not depend on it
+        return state  # a product requested too early must not change the result
     return state.advance(total.values)
 
 
 def lanczos_progress(
     state: Krylov, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int
 ) -> LanczosProgress:
-    """Tell the caller whether Lanczos has ended."""
+    """Return for the caller whether Lanczos has ended."""
     done = converged(state, before, n_clusters, n_eigenvectors)
     m, q = state.basis.shape
     return LanczosProgress(int(done), -(-q // state.width), -(-(m - q) // state.width))
@@ -143,11 +143,11 @@ def eigenpairs_of_lanczos(
     )
 
 
-# -- what is kept and told ------------------------------------------------------------------------
+# -- checkpoints ----------------------------------------------------------------------------------
 
 
 def folder_of(workspace: str, params: str, contents: Mapping[str, StoreContent]) -> str:
-    """Return the folder in which the server keeps the iterations of this fit of these samples."""
+    """Return the folder with the iterations of this fit of these samples, at the server."""
     digest = hashlib.sha256(params.encode())
     for name, content in sorted(contents.items()):
         digest.update(f"{name} {content.tag} ".encode())
@@ -155,10 +155,7 @@ def folder_of(workspace: str, params: str, contents: Mapping[str, StoreContent])
 
 
 def keep(found: Eigenpairs, folder: str | None) -> Eigenpairs:
-    """Report an iteration's eigenpairs to the caller, and keep them for another start of the fit.
-
-    They are kept only where there is a folder.
-    """
+    """Return an iteration's eigenpairs for the caller; save them in the folder, if there is one."""
     if folder is not None:
         numbers = np.array([found.threshold, float(found.n_products)])
         state = {"values": found.values, "vectors": found.vectors, "numbers": numbers}
@@ -167,7 +164,7 @@ def keep(found: Eigenpairs, folder: str | None) -> Eigenpairs:
 
 
 def iterations_done(folder: str) -> IterationsDone:
-    """Tell the caller after which iteration an earlier start of the fit broke off, 0 for none."""
+    """Return the number of iterations that an earlier start of the fit saved, for the caller."""
     number = 0
     with suppress(StoreError):
         while True:
@@ -177,7 +174,7 @@ def iterations_done(folder: str) -> IterationsDone:
 
 
 def remembered(folder: str, number: int) -> Eigenpairs:
-    """Return the eigenpairs of an iteration of an earlier start."""
+    """Return the saved eigenpairs of an iteration."""
     state = Checkpoints(folder).load(number)
     threshold, n_products = state["numbers"].tolist()
     return Eigenpairs(state["values"], state["vectors"], threshold, number, int(n_products))

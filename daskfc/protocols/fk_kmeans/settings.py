@@ -1,4 +1,4 @@
-"""How the iterations go, and which solver is the cheaper one."""
+"""Settings of the iterations, and the cost of both solvers."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ __all__ = ["IterationSettings", "SolverCost", "cheaper", "cost_of_gram", "cost_o
 
 LATENCY_S = 0.1  # ours: a round trip of messages among distant sites
 BANDWIDTH = 12.5e6  # ours: bytes a second that the server receives
-_PRODUCTS = 3.5  # ours: that Lanczos takes for an eigenpair, measured on digits and MNIST
+_PRODUCTS = 3.5  # ours: Lanczos products per eigenpair, measured on digits and MNIST
 
 
 @dataclass(frozen=True)
 class IterationSettings:
-    """The parameters of FederatedKernelKMeans that the iterations depend on."""
+    """The parameters of FederatedKernelKMeans that the iterations use."""
 
     n_clusters: int
     n_features: int
@@ -28,7 +28,7 @@ class IterationSettings:
 class SolverCost:
     """The cost of one iteration's eigenpairs: round trips, and numbers that each client uploads.
 
-    `seconds` is for both, over a network of 0.1 s and 100 Mbit/s.
+    `seconds` is for a network of 0.1 s and 100 Mbit/s.
     """
 
     solver: str
@@ -48,17 +48,14 @@ def cost_of_gram(n_columns: int, n_clients: int) -> SolverCost:
 
 
 def cost_of_lanczos(n_columns: int, n_pairs: int, block: int, n_clients: int) -> SolverCost:
-    """Return the cost of Lanczos: D + r numbers for each product, `block` products in a round trip.
-
-    `n_pairs` eigenpairs must converge.
-    """
+    """Return the cost of Lanczos: D + r numbers a product, `block` products a round trip."""
     rounds = min(-(-n_columns // block), -(-int(_PRODUCTS * n_pairs) // block) + block // 2)
     products = min(rounds * block, n_columns)
     return _cost("lanczos", rounds, products * n_columns, n_clients)
 
 
 def cheaper(n_columns: int, n_pairs: int, block: int, n_clients: int) -> SolverCost:
-    """Return the solver that takes less time, the sum of Gram matrices when both take the same."""
+    """Return the faster solver, the sum of Gram matrices if both take the same time."""
     gram = cost_of_gram(n_columns, n_clients)
     lanczos = cost_of_lanczos(n_columns, n_pairs, block, n_clients)
     return min(gram, lanczos, key=lambda one: one.seconds)

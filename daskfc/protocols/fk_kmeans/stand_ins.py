@@ -1,7 +1,7 @@
-"""What stands for the steps of federated kernel k-means in a rehearsal.
+"""Stubs for the steps of federated kernel k-means in a rehearsal.
 
-How many eigenpairs later iterations keep follows from the samples, and so does how many products
-Lanczos takes: `settings.cost_of_lanczos` has what they were on digits and MNIST.
+The numbers of kept eigenpairs and of Lanczos products, which depend on the samples, are guesses
+from digits, iris and MNIST; see `settings.cost_of_lanczos`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from daskfc.stores import ClientStore
 
 __all__ = ["STAND_INS"]
 
-_MORE = 1.2  # ours: eigenpairs after the first iteration over those of it, on digits and iris
+_MORE = 1.2  # ours: eigenpairs of a later iteration over those of the first, on digits and iris
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Krylov:
-    """How far Lanczos would be."""
+    """State of the rehearsed Lanczos."""
 
     n_columns: int
     n_vectors: int  # of a block
@@ -54,12 +54,12 @@ def _iterate(data: ClientStore, past: Sequence[Eigenpairs], settings: FeatureSet
 def _pairs(
     m: int, before: Eigenpairs | None, n_clusters: int, n_eigenvectors: int, told: Rehearsal
 ) -> Eigenpairs:
-    kept = n_clusters + 1  # above λ, the next one
+    kept = n_clusters + 1  # those above λ, the (k + 2)-th
     if before is not None:
         kept = int(told.assume("eigenpairs that later iterations keep", round(_MORE * kept)))
     n = min(max(kept, n_eigenvectors), m)
     number = 1 if before is None else before.number + 1
-    # Of a threshold below all of them: each becomes a column of the next W.
+    # With a threshold below all of them, each becomes a column of the next W.
     return Eigenpairs(np.ones(n), np.eye(m, n), 0.0, number, 0)
 
 
@@ -84,7 +84,7 @@ STAND_INS: StandIns = {
     server.plan_of: _plan_of,
     server.keep: lambda found: found,
     server.eigenpairs_of_gram: lambda total, before, n_clusters, n_eigenvectors, rehearsal: (
-        # of m (m + 1) / 2 numbers
+        # the sum has m (m + 1) / 2 numbers
         _pairs(int((2 * len(total.values)) ** 0.5), before, n_clusters, n_eigenvectors, rehearsal)
     ),
     server.begin_lanczos: lambda before, n_features, width: _Krylov(

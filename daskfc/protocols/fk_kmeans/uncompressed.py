@@ -1,8 +1,8 @@
 """DSPGD without the communication efficient mechanism (Section 4.1): the paper's own comparison.
 
-The server holds Z_t = B_t B_tᵀ itself and runs Lanczos on R_t = (1 - η) Z_t + η ξ_t, vectors of as
-many numbers as there are samples. What it costs grows with the samples, and it gives the server the
-eigenvectors, a coordinate of every sample; `iterations` does neither.
+The server has Z_t = B_t B_tᵀ and runs Lanczos on R_t = (1 - η) Z_t + η ξ_t, with a number for each
+sample in a vector. Unlike `iterations`, the cost grows with the number of samples, and the server
+learns the eigenvectors, a coordinate of every sample.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,14 +38,14 @@ Floats = NDArray[np.float64]
 
 
 def sample_count(data: ClientStore) -> SampleCount:
-    """Tell the server how many rows of a vector are the client's."""
+    """Return the client's number of samples, for the server."""
     return SampleCount(data.n_samples)
 
 
 def whole_features(
     data: ClientStore, settings: FeatureSettings, plan: FeaturePlan, number: int
 ) -> Floats:
-    """Return A_t[m] / √D, all of it."""
+    """Return A_t[m] / √D as one array."""
     return np.concatenate([phi for _, (phi,) in features_of(data, settings, plan, [number])])
 
 
@@ -55,12 +55,12 @@ def project(phi: Floats, part: VectorRows) -> Floats:
 
 
 def expand(phi: Floats, projected: ProjectedVectors) -> ProductRows:
-    """Tell the server A[m] Aᵀ c_q / D (step 4)."""
+    """Return A[m] Aᵀ c_q / D, for the server (step 4)."""
     return ProductRows(phi @ projected.vectors)
 
 
 def take_up(rows: EmbeddedRows) -> Floats:
-    """Return H[m] as the client got it."""
+    """Return the received H[m]."""
     return rows.rows
 
 
@@ -78,12 +78,12 @@ def begin_whole(sizes: Mapping[str, SampleCount], width: int, seed: int) -> Kryl
 
 
 def parts_of_vectors(state: Krylov, sizes: Mapping[str, SampleCount]) -> Mapping[str, VectorRows]:
-    """Tell each client its rows of the vectors (step 1)."""
+    """Return each client's rows of the vectors (step 1)."""
     return {name: VectorRows(rows.copy()) for name, rows in _split(state.block, sizes).items()}
 
 
 def tell_projected(total: Total) -> ProjectedVectors:
-    """Tell all clients Aᵀ c_q / √D (step 3)."""
+    """Return Aᵀ c_q / √D, for all clients (step 3)."""
     return ProjectedVectors(total.values)
 
 
@@ -95,7 +95,7 @@ def advance_whole(
     n_clusters: int,
     n_eigenvectors: int,
 ) -> Krylov:
-    """Put R_t c_q together and take it in (step 5)."""
+    """Combine the parts to R_t c_q and advance Lanczos (step 5)."""
     if server.converged(state, before, n_clusters, n_eigenvectors):
         return state
     eta = learning_rate(1 if before is None else before.number + 1)
@@ -107,7 +107,7 @@ def advance_whole(
 
 
 def tell_spectrum(found: Eigenpairs, before: Eigenpairs | None) -> Spectrum:
-    """Tell the caller how far the iterations are."""
+    """Return the progress of the iterations, for the caller."""
     change = change_of_whole(None if before is None else before.iteration, found.iteration)
     return Spectrum(found.values, found.threshold, change, found.n_products)
 
@@ -115,7 +115,7 @@ def tell_spectrum(found: Eigenpairs, before: Eigenpairs | None) -> Spectrum:
 def parts_of_embedding(
     last: Eigenpairs, sizes: Mapping[str, SampleCount], n_eigenvectors: int
 ) -> Mapping[str, EmbeddedRows]:
-    """Tell each client H[m] = [√(λ_i + (1 - η) λ) U_i[m]]."""
+    """Return each client's H[m] = [√(λ_i + (1 - η) λ) U_i[m]]."""
     found = last.iteration
     raised = found.values + (1.0 - learning_rate(found.number)) * found.threshold
     H = found.vectors[:, :n_eigenvectors] * np.sqrt(raised[:n_eigenvectors])

@@ -1,4 +1,4 @@
-"""OmniFC at the server, last step: what the clusterer reads, its labels, and new samples."""
+"""The server's last steps of OmniFC: the clusterer's input, its labels, and new samples."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,11 +64,7 @@ def view_of_all(
     n_neighbors: int | None,
     radius2: float | None,
 ) -> View:
-    """Return what the clusterer reads of all distances, for which tiles were kept.
-
-    It `needs` "full" ones in memory, "blocks" of them, "neighbours" or "radius". Samples are in the
-    order that follows from all distances, where these exist.
-    """
+    """Return the clusterer's input from all distances: "full", "blocks", "neighbours" or "radius"."""
     if isinstance(found, DistanceTiles):
         if needs == "blocks":
             return found.in_order(workspace)
@@ -91,11 +87,11 @@ def view_of_landmarks(
     radius2: float | None,
     told_apart: bool = False,
 ) -> View:
-    """Return what the clusterer reads, from the coordinates that the landmarks gave."""
+    """Return the clusterer's input from the coordinates that the landmarks gave."""
     exact = (embedding.off_span, embedding.rounding)
     if told_apart:
         return RowFactors(order.told_apart(embedding.coordinates), n_features, *exact, True)
-    points = embedding.coordinates[order.places]  # row by row, as clusterers read them
+    points = embedding.coordinates[order.places]  # contiguous rows, as clusterers read them
     if needs in ("rows", "coordinates"):
         return RowFactors(points, n_features, *exact)
     if needs == "blocks":
@@ -124,7 +120,7 @@ class Clustered:
     """A clustering of samples in an order that follows from their distances."""
 
     clustering: Clustering
-    order: Order | None  # without it they stand in canonical order
+    order: Order | None  # None: canonical order
 
     @property
     def labels(self) -> np.ndarray:
@@ -139,7 +135,7 @@ def in_order(found: ExactPoints) -> ExactPoints:
 
 
 def order_of(seen: ExactPoints | View | LandmarkEmbedding) -> Order | None:
-    """Return the order in which the samples of a view stand, or are to stand."""
+    """Return the order of a view's samples, or the one to put them in."""
     if isinstance(seen, LandmarkEmbedding):
         return order_of_points(seen.coordinates, seen.off_span + (2 * seen.rounding) ** 2)
     return seen.order if isinstance(seen, ExactPoints | FullDistances | DistanceBlocks) else None
@@ -162,17 +158,17 @@ def cluster(
 
 @dataclass(frozen=True)
 class Sampled:
-    """Some samples and what tells their distances: all that outlasts the clustering of many."""
+    """Some samples' coordinates or distances, kept after the clustering."""
 
     rows: np.ndarray
-    points: np.ndarray  # or, between these samples, distances
+    points: np.ndarray  # coordinates, or the distances between these samples
     distances: bool = False
 
 
 def sampled(
     seen: View | ExactPoints | LandmarkEmbedding, order: Order | None, *, n: int, seed: int
 ) -> Sampled:
-    """Return some samples of a view that tells distances, for their silhouettes and a map."""
+    """Draw some samples of a view that has distances, for their silhouettes and a map."""
     rows = mapped_rows(n, seed, "silhouette")
     if isinstance(seen, FullDistances | DistanceBlocks):
         return Sampled(rows, np.sqrt(seen.block(rows, rows)), distances=True)
@@ -184,15 +180,12 @@ def sampled(
 
 
 def _with_columns(points: np.ndarray) -> np.ndarray:
-    """Return coordinates, at least one: samples that are all alike have none."""
+    """Return coordinates with at least one column: equal samples have none."""
     return points if points.shape[1] else np.zeros((len(points), 1))
 
 
 def cluster_report(found: Clustered, some: Sampled | None, view: View) -> ClusterReport:
-    """Report cluster sizes, their silhouette and the clusterer's notes to the caller.
-
-    Also which differences of distances the labels depend on, beside how exact coordinates are.
-    """
+    """Return the report for the caller: cluster sizes, silhouette, notes, and exactness needed."""
     clustering = found.clustering
     labels = clustering.labels
     assert clustering.decisive is not None
@@ -238,7 +231,7 @@ def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
 
 
 def cluster_score(found: Clustered, some: Sampled, by: str) -> ClusterScores:
-    """Tell the caller the silhouette of a clustering, or what else is asked for."""
+    """Return the silhouette of a clustering, or the Calinski-Harabasz score, for the caller."""
     score = {"silhouette": _silhouette, "calinski-harabasz": _calinski_harabasz}[by]
     return without_errors(np.array([score(some, found.clustering.labels[some.rows])]))
 
@@ -246,29 +239,29 @@ def cluster_score(found: Clustered, some: Sampled, by: str) -> ClusterScores:
 def eigengaps(
     view: View, *, clusterer: Spectral, n_clusters: Sequence[int], seed: int
 ) -> ClusterScores:
-    """Tell the caller the gap in the Laplacian's spectrum after each number of eigenvalues."""
+    """Return the gap in the Laplacian's spectrum after each number of eigenvalues."""
     assert isinstance(view, clusterer.accepts)
     gaps = clusterer.eigengaps(view, max(n_clusters), seed)
     return without_errors(gaps[np.array(n_clusters) - 1])
 
 
 def gap(some: Sampled, *, clusterer: KMeans, n_clusters: int, seed: int) -> ClusterScores:
-    """Tell the caller the gap statistic of k-means on some samples, and its error."""
+    """Return the gap statistic of k-means on some samples, and its error, for the caller."""
     points = some.points
-    if some.distances:  # which give the points up to a motion, and no more is needed
+    if some.distances:  # these give the points up to a rigid motion, which suffices
         points = FullDistances(np.square(points)).coordinates()
     found, error = gap_statistic(points, n_clusters, clusterer, seed)
     return ClusterScores(np.array([found]), np.array([error]))
 
 
 def sample_map(found: Clustered, some: Sampled) -> SampleMap:
-    """Tell the caller where some samples lie in a plane, by their coordinates or distances."""
+    """Return some samples' places in a plane, from coordinates or distances, for the caller."""
     draw = map_of_distances if some.distances else map_of_points
     return draw(some.points, found.clustering.labels[some.rows])
 
 
 def labels_for(found: Clustered, plan: RowPlan) -> dict[str, ClientLabels]:
-    """Tell each client the labels of its own samples, in the order of its store."""
+    """Return each client's labels of its own samples, in the order of its store."""
     labels = found.labels
     return {client: ClientLabels(labels[rows]) for client, rows in plan.positions.items()}
 
@@ -276,11 +269,7 @@ def labels_for(found: Clustered, plan: RowPlan) -> dict[str, ClientLabels]:
 def predict_panel(
     found: Clustered, panel: Sequence[Columns], *, clusterer: Clusterer
 ) -> np.ndarray:
-    """Label a panel of new samples from their distances to all clustered samples.
-
-    Distances are of clustered samples (rows) to new ones (columns), one block of rows after the
-    other.
-    """
+    """Label a panel of new samples (columns) from their distances to all clustered ones (rows)."""
     distances = np.concatenate([part.distances for part in panel])  # (n, n_new)
     if found.order is not None:
         distances = distances[found.order.places]
@@ -288,6 +277,6 @@ def predict_panel(
 
 
 def new_labels(panels: Mapping[str, Sequence[np.ndarray]]) -> dict[str, ClientLabels]:
-    """Tell each client the labels of its new samples, one panel after the other."""
+    """Return each client's labels of its new samples, one panel after the other."""
     none = np.empty(0, dtype=np.int64)
     return {client: ClientLabels(np.concatenate([none, *own])) for client, own in panels.items()}

@@ -1,4 +1,4 @@
-"""The estimator: OmniFC's three steps as wiring, in the order of the paper's Algorithm 1."""
+"""OmniFC: the estimator, which runs the three steps of the paper's Algorithm 1."""
 
 import logging
 import math
@@ -48,22 +48,22 @@ log = logging.getLogger("daskfc.protocols")
 ROWS_TOLERANCE = 1e-9  # of the mean squared distance: the coordinates are exact up to rounding
 _OF_SPAN = 8  # ours: distances are off by 4 times what coordinates leave out
 _FEW = 4096  # ours: samples of which all distances are kept, 128 MiB
-_GRIDS = 8  # ours, at most: each tells smaller distances than the one before
+_GRIDS = 8  # ours: at most; each resolves smaller distances than the one before
 
 
 @dataclass(frozen=True)
 class _Fitted:
-    """What predict needs of the run: handles, all of them at their parties."""
+    """What `predict` needs of the run: handles of data that stay at the parties."""
 
     clusterer: Clusterer
     distances: SecureDistances
     clustering: Local[clusters.Clustered]
-    some: Local[clusters.Sampled] | None  # what a map is drawn from
+    some: Local[clusters.Sampled] | None  # the samples of a map
 
 
 @dataclass(frozen=True)
 class _Clustered:
-    """A clustering, what it was made of, and what the server told of it."""
+    """A clustering, its input, and the server's report."""
 
     clusterer: Clusterer
     distances: SecureDistances
@@ -79,7 +79,7 @@ class OmniFC(FederatedClusterer):
     Parameters
     ----------
     n_clusters : int, optional
-        Number of clusters; leave it out for clusterers that find it, as ``"dbscan"`` does.
+        Number of clusters; leave it out for clusterers that find it, such as ``"dbscan"``.
     clusterer : str, mapping or Clusterer
         ``"spectral"``, ``"dbscan"``, ``"hierarchical"``, ``"k-medoids"``, ``"k-means"``,
         ``"fuzzy-c-means"``, ``"gaussian-mixture"``, ``"nmf"``, ``"kernel-k-means"``,
@@ -88,24 +88,24 @@ class OmniFC(FederatedClusterer):
         ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give the labels of the pooled
         samples: NMF factorises rows of distances, because samples may have negative coordinates.
     distances : {"exact", "blocks", "landmark"}
-        Every pair's distance, or coordinates from the columns of adaptively chosen landmarks, exact
-        up to `landmark_tolerance`. Distances have rank d + 2 at most: when n > 2 (d + 2), "exact"
-        takes the columns that determine all of them, to the last bit, and tells the evaluators
-        which samples these are of. "blocks" has every pair computed, n² / 2, and tells them
-        nothing.
+        "exact" computes every pair's distance; when n > 2 (d + 2), from a few columns, which
+        determine all to the last bit, as distances have rank d + 2 at most, and reveals to the
+        evaluators which samples these columns belong to. "blocks" computes all n² / 2 pairs and
+        reveals nothing to them. "landmark" computes coordinates from the columns of adaptively
+        chosen landmarks, exact up to `landmark_tolerance`.
     n_segments, n_colluding : int, optional
-        The paper's l and t: any `n_colluding` clients that pool what they see learn nothing. By
-        default the cheapest, l = 1, and t = 2 from 5 clients on. More segments make shares smaller,
-        d / l numbers a row, and need more answers.
+        The paper's l and t: any `n_colluding` clients that collude learn nothing. By default the
+        cheapest, l = 1, and t = 2 from 5 clients on. More segments make shares smaller, d / l
+        numbers a row, and need more answers.
     n_spares : int, optional
-        Evaluators beyond the 2l + 2t - 1 that are needed: they cover for stragglers and check the
-        answers. By default one, if there is a client for it.
+        Evaluators beyond the necessary 2l + 2t - 1: they replace stragglers and validate answers.
+        By default one, if there is a client for it.
     tolerance : float
-        Root mean square error of squared distances, relative to their mean, at most. Data on a grid
-        (integers, pixels / 255) have no error at all; for others the grid is as fine as the
-        distances that labels depend on need, which may be off by a thousandth.
+        Upper bound on the root mean square error of squared distances, relative to their mean. Data
+        on a grid (integers, pixels / 255) have no error at all; other data are rounded to a grid on
+        which the distances that labels depend on are off by at most a thousandth.
     max_abs : float, optional
-        Declared bound on every ``|x|``; without it each client tells its largest norm, rounded up.
+        Declared bound on every ``|x|``; without it each client sends its largest norm, rounded up.
     hide_segments : bool
         With l > 1, add a shared random polynomial that keeps the distances of single segments from
         the server.
@@ -115,7 +115,7 @@ class OmniFC(FederatedClusterer):
     engine : {"auto", "int8", "f32", "f64"}
         Kernel of the modular products; all give identical distances.
     tile : int, optional
-        Rows of a block; by default the largest that every party's memory holds with ease.
+        Rows of a block; by default the largest that fits well into every party's memory.
     random_state : int, optional
         Seed of the clusterer. Masks and noise come from the operating system and have no seed.
 
@@ -126,12 +126,12 @@ class OmniFC(FederatedClusterer):
     n_clusters_ : int
         Number of clusters.
     dropped_evaluators_ : dict of str to str
-        Evaluators that were left out in the course of the run, and why.
+        Evaluators that were left out during the run, and why.
     silhouette_ : float or None
         Mean silhouette of at most 2,000 samples in clusters, in [-1, 1]; None where the server has
         no distances of them, and for fewer than two clusters.
     route_ : str
-        How distances were made: from "columns", in "blocks", or "landmark" as asked for.
+        How distances were computed: from "columns", in "blocks", or by "landmark" as requested.
     ledger_ : Ledger
         Every message of the run.
     timing_ : dict of str to float
@@ -197,7 +197,7 @@ class OmniFC(FederatedClusterer):
             choose_code(n_clients, self.n_segments, self.n_colluding, self.n_spares)
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
-        """Refuse samples that two clients have, and graphs of more neighbours than samples."""
+        """Refuse samples that two clients share, and graphs of more neighbours than samples."""
         check_unique(stores)
         n = sum(store.n_samples for store in stores.values())
         n_features = next(iter(stores.values())).n_features
@@ -205,13 +205,13 @@ class OmniFC(FederatedClusterer):
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """See the base class: distances of some samples, and what the clusterer makes of them."""
+        """Criteria for the number of clusters; see the base class."""
         clusterer = make_clusterer(self.clusterer)
         if clusterer.finds_n_clusters:
             return ()
         own = ("eigengap",) if isinstance(clusterer, Spectral) else ()
         if isinstance(clusterer, KMeans) and clusterer.rows == "coordinates":
-            own = ("gap",)  # it makes variance within small, which is what the statistic is of
+            own = ("gap",)  # of the variance within clusters, which k-means minimises
         return ("silhouette", "calinski-harabasz", *own)
 
     def _scores_of(
@@ -250,7 +250,7 @@ class OmniFC(FederatedClusterer):
             return joined(told)
 
     def _opened(self, federation: Federation, n_clusters: int | None) -> SecureDistances:
-        """Open the distances, on a grid that tells what is known of those that labels need."""
+        """Open the distances on the first grid, which resolves the radius of DBSCAN."""
         clusterer = make_clusterer(self.clusterer)
         code = choose_code(
             len(federation.clients), self.n_segments, self.n_colluding, self.n_spares
@@ -275,7 +275,7 @@ class OmniFC(FederatedClusterer):
         return distances
 
     def _clustered(self, federation: Federation, n_clusters: int | None) -> _Clustered:
-        """Cluster on a grid so fine that no distance that labels depend on is in doubt."""
+        """Cluster on finer and finer grids, until one resolves the distances that labels need."""
         clusterer = make_clusterer(self.clusterer)
         seed = seeds.integer_seed(self.seed_, clusterer.name)
         distances, nearest = self._opened(federation, n_clusters), math.inf
@@ -291,7 +291,7 @@ class OmniFC(FederatedClusterer):
                 )
                 report = federation.publish(clusters.cluster_report, clustering, self._some, view)
             finest = report.finest
-            if report.equal and not distances.system.exact:  # or rounding made them so
+            if report.equal and not distances.system.exact:  # rounding may have made them equal
                 apart = distances.nearest_apart() if apart is None else apart
                 finest = min(finest or apart, apart)
             allowed = RESOLVED * finest
@@ -323,7 +323,7 @@ class OmniFC(FederatedClusterer):
     def _view(
         self, distances: SecureDistances, clusterer: Clusterer, nearest: float, k: int
     ) -> Local[View]:
-        """Have the server build what the clusterer reads, from blocks or from landmarks.
+        """Have the server build the clusterer's input, from blocks or from landmarks.
 
         Exact coordinates leave out squared distances of at most `nearest`, where it is finite.
         """
@@ -334,14 +334,14 @@ class OmniFC(FederatedClusterer):
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         graph: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
         sample = {"n": n, "seed": seeds.integer_seed(self.seed_, "silhouette")}
-        self._some: Local[clusters.Sampled] | None = None  # where anything tells distances
+        self._some: Local[clusters.Sampled] | None = None  # only if the server has distances
         self._order: Local[Order | None] | None = None
         on_points = need in ("rows", "coordinates")
         if self.distances == "landmark" or (on_points and self.distances != "blocks"):
             if need == "coordinates" and clusterer.told_apart:
                 graph["told_apart"] = True
             return self._view_of_landmarks(distances, need, nearest, reader, graph, sample)
-        # all distances of few samples, so that ties follow from them and from nothing else
+        # few samples: all distances, so that ties depend on nothing else
         few = on_points or n <= _FEW
         keep = "full" if few or need == "blocks" else need
         kept = graph if keep == need and keep != "full" else {}
@@ -368,10 +368,9 @@ class OmniFC(FederatedClusterer):
         return view
 
     def _read(self, clusterer: Clusterer, distances: SecureDistances, k: int) -> tuple[str, Reader]:
-        """Return what a clusterer reads, and the memory that it takes beside that at the server.
+        """Return the kind of input a clusterer gets, and its own memory at the server.
 
-        It reads blocks of all distances where it can and where memory cannot hold what it builds
-        from all of them at once.
+        It gets blocks of distances if it accepts them and the whole does not fit in memory.
         """
         n, name = distances.n_samples, clusterer.name
         need: str = clusterer.needs(n, distances.n_features)
@@ -414,7 +413,7 @@ class OmniFC(FederatedClusterer):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """What was chosen in the last fit, and why."""
+        """The last fit's choices, and the reasons."""
         return {"distances": f"{self.route_}: {self._reason}"} if hasattr(self, "route_") else {}
 
     def _sample_map(self, federation: Federation) -> SampleMap | None:

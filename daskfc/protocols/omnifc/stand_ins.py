@@ -1,4 +1,4 @@
-"""What stands for OmniFC's own steps in a rehearsal; its distances have stand-ins of theirs."""
+"""Stubs for OmniFC's own steps in a rehearsal; those of secure distances are defined there."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from daskfc.protocols.omnifc import clusters
 __all__ = ["STAND_INS"]
 
 _FINEST = "smallest squared distance that labels depend on"
-_SOME = 10  # ours: clusters that a clusterer finds by itself
+_SOME = 10  # ours: number of clusters, where the clusterer finds it
 
 
 @dataclass(frozen=True)
 class _Found:
-    """A clustering, of which the number of clusters is known, and what found it."""
+    """A clustering reduced to its number of clusters, and its clusterer."""
 
     n_clusters: int
     clusterer: Clusterer
@@ -29,8 +29,8 @@ def _cluster(clusterer: Clusterer, n_clusters: int | None, rehearsal: Rehearsal)
 
 def _cluster_report(found: _Found, rehearsal: Rehearsal) -> Sizes:
     finest = 0.0
-    if not isinstance(found.clusterer, DBSCAN):  # whose radius the first grid tells
-        # where it is smaller than the first grid tells, samples are shared out once more
+    if not isinstance(found.clusterer, DBSCAN):  # the first grid resolves DBSCAN's radius
+        # a distance too small for the first grid makes clients share samples once more
         finest = rehearsal.assume(_FINEST, 0.0)
     return Sizes(finest=finest)
 

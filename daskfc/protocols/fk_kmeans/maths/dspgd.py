@@ -7,8 +7,8 @@ Notation    paper              here
             W_t[m]             ``weighted(phi, B, number)``; phi is A_t[m] / √D
             B_t+1[m]           W_t[m] ``to_basis``
             H[m]               W_T[m] ``to_embedding``
-Departures  η_t = 1/t, as in Algorithm 1; Theorem 1's 2/t would make 1 - η_1 negative. H carries the
-            root that the printed formula lost: √(λ_i + (1 - η) λ), as in K̂ of Section 6.2.
+Departures  η_t = 1/t, as in Algorithm 1; Theorem 1's 2/t would make 1 - η_1 negative. H has the
+            root missing in the printed formula: √(λ_i + (1 - η) λ), as in K̂ of Section 6.2.
 """
 
 import math
@@ -38,19 +38,13 @@ def learning_rate(number: int) -> float:
 
 
 def weighted(phi: Floats, B: Floats, number: int) -> Floats:
-    """Return rows (n, D + r) of W_t = [√(η/D) A_t, √(1 - η) B_t] (Algorithm 1, line 8).
-
-    `phi` is a(x) / √D of the iteration's own draw; B has no columns in the first one.
-    """
+    """Return rows (n, D + r) of W_t = [√(η/D) A_t, √(1 - η) B_t] (Algorithm 1, line 8)."""
     eta = learning_rate(number)
     return np.hstack([math.sqrt(eta) * phi, math.sqrt(1.0 - eta) * B])
 
 
 def n_kept(values: Floats, threshold: float, number: int, n_eigenvectors: int) -> int:
-    """Return how many eigenpairs, in descending order, are revealed: all above η λ, and at least s.
-
-    Never more than the positive eigenvalues.
-    """
+    """Return the number of revealed eigenpairs: all above η λ, at least s, only positive ones."""
     above = int(np.count_nonzero(values > learning_rate(number) * threshold))
     return min(max(above, n_eigenvectors), int(np.count_nonzero(values > 0)))
 
@@ -109,7 +103,7 @@ def relative_change(before: Iteration | None, found: Iteration) -> float:
 
 
 def change_of_whole(before: Iteration | None, found: Iteration) -> float:
-    """Return what `relative_change` does where V are eigenvectors of R_t itself."""
+    """Return the `relative_change` where V are eigenvectors of R_t itself."""
     after = found.whole_basis()
     if before is None or not after.size:
         return 1.0 if after.size else math.inf

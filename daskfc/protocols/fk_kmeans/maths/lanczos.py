@@ -1,8 +1,8 @@
-"""Lanczos on a symmetric matrix that only answers products, a block of vectors at a time.
+"""Block Lanczos on a symmetric matrix that is known only by its products with vectors.
 
 Paper       Algorithm 2 and Appendix B, after Penna and Stańczak 2014: full reorthogonalisation
-            twice; ends when all Ritz values above a threshold have converged. With one vector in a
-            block it is the paper's; with b of them it asks b times less often.
+            twice; ends when all Ritz values above a threshold have converged. The paper has one
+            vector in a block; b of them need b times fewer products.
 Notation    paper              here
             c_q                columns of `Krylov.block`
             C_q                `Krylov.basis`
@@ -21,7 +21,7 @@ __all__ = ["Krylov", "Ritz", "begin"]
 Floats = NDArray[np.float64]
 
 CONVERGED = 1e-12  # ours: residual of a Ritz pair over the largest Ritz value
-_DEPENDENT = 1e-13  # ours: what is left of a vector that lies in the basis already
+_DEPENDENT = 1e-13  # ours: relative; a vector with a smaller remainder lies in the basis
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Ritz:
 class Krylov:
     """The state of Lanczos: orthonormal `basis` (m, q), its `products` by R, and the next `block`.
 
-    `block` (m, b) is orthonormal, also to the basis: multiply it by R and pass that to `advance`.
-    `n_restarts` counts how often the space could not grow by products, and got random vectors.
+    `block` (m, b) is orthonormal, also to the basis; `advance` takes its product by R. `n_restarts`
+    counts how often the space could not grow by products and got random vectors.
     """
 
     basis: Floats
@@ -52,7 +52,7 @@ class Krylov:
     n_restarts: int = 0
 
     def advance(self, product: Floats) -> "Krylov":
-        """Take in R block, and orthogonalise it to what comes next (Eq. 3, twice)."""
+        """Take the product R block, and orthogonalise it to the next block (Eq. 3, twice)."""
         basis = np.hstack([self.basis, self.block])
         products = np.hstack([self.products, product])
         scale = float(np.abs(products).max(initial=0.0))
@@ -83,8 +83,7 @@ class Krylov:
     ) -> bool:
         """Whether the `least` largest Ritz pairs, and all above `threshold`, are eigenpairs.
 
-        With a threshold a pair below it must exist too. `tolerance` is the largest residual over
-        the largest Ritz value.
+        `tolerance` is for residuals over the largest Ritz value.
         """
         m, q = self.basis.shape
         if q == m:
@@ -106,10 +105,10 @@ def begin(m: int, width: int, seed: int) -> Krylov:
 
 
 def _orthonormal(vectors: Floats, basis: Floats, negligible: float) -> Floats:
-    """Return an orthonormal basis of what vectors add to a basis, none if it is negligible."""
+    """Return an orthonormal basis of the vectors' non-negligible part outside a basis."""
     for _ in range(2):
         vectors = vectors - basis @ (basis.T @ vectors)
     left, sizes, _ = np.linalg.svd(vectors, full_matrices=False)
     left = left[:, sizes > max(negligible, 0.0)]
-    left = left - basis @ (basis.T @ left)  # what is left of small vectors was rounded
+    left = left - basis @ (basis.T @ left)  # the remainder of small vectors has rounding errors
     return np.asarray(np.linalg.qr(left)[0][:, : basis.shape[0] - basis.shape[1]])

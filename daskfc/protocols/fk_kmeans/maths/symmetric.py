@@ -11,14 +11,14 @@ Floats = NDArray[np.float64]
 
 
 def packed_size(n: int) -> int:
-    """Return how many numbers a symmetric matrix of n rows has: n (n + 1) / 2."""
+    """Return the size of the triangle of an n × n symmetric matrix: n (n + 1) / 2."""
     return n * (n + 1) // 2
 
 
 def packed(G: Floats) -> Floats:
-    """Return the upper triangle, row by row, with √2 on what is off the diagonal.
+    """Return the upper triangle, row by row, with entries off the diagonal times √2.
 
-    Its norm is the Frobenius norm of G, so that noise on it is the noise that G needs.
+    Its norm is the Frobenius norm of G, so noise on it is calibrated to G.
     """
     row, column = np.triu_indices(len(G))
     values: Floats = G[row, column]

@@ -1,4 +1,4 @@
-"""What the sums of federated kernel k-means tell, measured by attacks."""
+"""Attacks that measure what the sums of federated kernel k-means reveal."""
 
 from daskfc.protocols.fk_kmeans.privacy.attacks import Reconstruction, rows_in_span, span_of
 

@@ -1,11 +1,10 @@
-"""What a server can make of sums of WᵀW: the samples themselves, where they are fewer than D.
+"""Attack on sums of WᵀW: the server recovers the samples themselves, if they are fewer than D.
 
-Paper       Theorem 4 and Appendix F: a Gram matrix AᵀA leaves A open up to a rotation, so that
+Paper       Theorem 4 and Appendix F: a Gram matrix AᵀA determines A only up to a rotation, so that
             "recovering the random feature matrix is an ill-posed problem".
-Departures  That is true of any matrix A, but random features are no matrix of any kind: the server
-            has drawn ω and b itself, and knows which vectors φ(x) there are. Where A has fewer rows
-            than columns, AᵀA gives the span of its rows, and of all φ(x) those of the samples alone
-            lie in it. `rows_in_span` looks for them.
+Departures  That holds for an arbitrary matrix A, but the server knows ω and b, and so all possible
+            vectors φ(x). Where A has fewer rows than columns, AᵀA gives the span of its rows, and
+            of all φ(x) only those of the samples lie in it. `rows_in_span` searches for them.
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ __all__ = ["Reconstruction", "rows_in_span", "span_of"]
 
 Floats = NDArray[np.float64]
 
-_RANK = 1e-10  # ours: eigenvalues below it, over the largest, are rounding
+_RANK = 1e-10  # ours: smaller eigenvalues, relative to the largest, are rounding errors
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Reconstruction:
     """The end points `rows` (m, d) of the search for samples, one for each start.
 
     Residuals are the distances of φ(x) from the span over |φ(x)|, 0 for a client's sample. `rank`
-    is the dimension of the span; D reveals nothing about samples.
+    is the dimension of the span; a rank of D reveals no samples.
     """
 
     rows: Floats
