@@ -16,8 +16,7 @@ Messages    who → whom           class             what it reveals
             client → client      KeyOffer, SealedDigestKey   the pseudonyms' key, to clients
             client → server      SampleDigests     pseudonyms of the samples
             client → server      StoreContent      whether the samples are the same as in an
-                                                   earlier run; not with noise that guarantees
-                                                   something
+                                                   earlier run; not with (ε, δ) noise
             client → server      KernelSummary     size, mean distance, rank of the kernel
             server → client      KernelPlan        width, number of atoms, largest magnitude
             client → client      PublicKeys        nothing
@@ -30,16 +29,16 @@ Messages    who → whom           class             what it reveals
             client → client      HidingKey, CodedRows        nothing to few colluding clients
             client → server      CodedDistances    similarities
             server → client      ClientLabels      the clusters of its samples
-            server → caller      DictionaryChange, KernelPlan, Resumed: change of Z, what was chosen
-            server → caller      ClusterScores     how well numbers of clusters fit, if asked for
+            server → caller      DictionaryChange, KernelPlan, Resumed: change of Z, chosen values
+            server → caller      ClusterScores     on request: how well numbers of clusters fit
             client → caller      Reconstruction    on demand: errors of its own similarities
             client → caller      LabelledSamples   labels with sample ids
 
 Departures  (1) The step on Z is the closed form of the published code's preconditioned step; the
                 paper's gradient steps are an option. (2) Z starts from moments of the features.
-            (3) C belongs to the last Z. (4) The mean weighs samples and is a masked sum. (5) Rows
-                B_p = C_pᵀ R with K(Z, Z) = R Rᵀ leave the client in place of C_p: the same inner
-                products, in fewer operations. (6) Atoms are kept within 16 times the largest
+            (3) C belongs to the last Z. (4) The mean is weighted by samples, as a masked sum.
+            (5) Rows B_p = C_pᵀ R with K(Z, Z) = R Rᵀ leave the client in place of C_p: the same
+                inner products, in fewer operations. (6) Atoms are clipped at 16 times the largest
                 magnitude of all samples.
 """
 

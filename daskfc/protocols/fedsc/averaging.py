@@ -1,4 +1,4 @@
-"""FedSC, Stage I: rounds of local steps and their mean (Algorithm 1), from where they broke off."""
+"""FedSC, Stage I: rounds of local steps and averaging (Algorithm 1), which can be resumed."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ Summaries: TypeAlias = tuple[PerClient[Local], PerClient[Sent]]
 
 @dataclass(frozen=True)
 class AveragingSettings:
-    """The parameters of FedSC that the rounds depend on."""
+    """The parameters of FedSC that the rounds use."""
 
     rounds: int
     local_steps: int
@@ -45,16 +45,13 @@ class AveragingSettings:
     random_state: int
 
     def n_active(self, n_clients: int) -> int:
-        """Return how many clients take part in a round."""
+        """Return the number of clients in a round."""
         return max(1, math.ceil(self.participation * n_clients - 1e-9))
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The agreed plan before the first round, as handles and public numbers only.
-
-    Steps at clients get `plan_sent`, the message from the server; those at the server get `plan`.
-    """
+    """The plan before the first round: `plan` for the server, `plan_sent` for the clients."""
 
     samples: PerClient[Local]
     sizes: PerClient[Sent]
@@ -68,7 +65,7 @@ class Planned:
 def secure_sums(
     federation: Federation, clients: tuple[str, ...], settings: AveragingSettings
 ) -> Aggregation:
-    """Return the way in which the server learns sums over some clients."""
+    """Return the aggregation by which the server learns sums over some clients."""
     return open_sum(
         federation,
         settings.averaging,
@@ -82,7 +79,7 @@ def secure_sums(
 def summaries(
     federation: Federation, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
 ) -> Summaries:
-    """Have clients open their samples, and tell the server what the kernel's plan needs."""
+    """Have clients open their samples, and send the server what the kernel's plan needs."""
     samples = federation.on_clients(party.samples_of, noise)
     return samples, federation.ask(party.summarise, samples, kernel_width, n_atoms, noise)
 
@@ -94,7 +91,7 @@ def agree(
     n_atoms: int | None,
     neighbors: int | None,
 ) -> tuple[KernelPlan, Sent[KernelPlan]]:
-    """Have the server choose the kernel's width and the number of atoms, and tell everybody."""
+    """Have the server choose the kernel's width and the number of atoms, and send them to all."""
     at_server = federation.on_server(server.plan_of, sizes, kernel_width, n_atoms, neighbors)
     return federation.publish(at_server), federation.tell(at_server)
 
@@ -113,7 +110,7 @@ def active_clients(
 
 @dataclass
 class Averaging:
-    """The rounds; `on_round` gets each one's number and the dictionary's relative change in it."""
+    """The rounds; `on_round` gets each one's number and the dictionary's relative change."""
 
     federation: Federation
     settings: AveragingSettings
@@ -122,7 +119,7 @@ class Averaging:
     on_round: Callable[[int, float], None] = field(default=lambda number, change: None)
 
     def run(self, start: Local, done: Resumed) -> tuple[Local, Local]:
-        """Run the rounds that are left; return the last dictionary and the one before it."""
+        """Run the remaining rounds; return the last dictionary and the one before it."""
         journal = self.planned.journal
         before = self.federation.on_server(server.first, journal, max(done.round - 1, 0), start)
         dictionary = self.federation.on_server(server.first, journal, done.round, start)
@@ -143,15 +140,14 @@ class Averaging:
 
     @property
     def _hangs_on_reports(self) -> bool:
-        """Whether the caller must have each round's report before the next round begins.
+        """Whether each round waits for the previous one's report.
 
-        A round may be the last one; or it may release something, which is recorded before it is
-        asked for and must not be recorded if an earlier round fails.
+        It may be the last one; and a release, recorded beforehand, must not be if a round failed.
         """
         return self.settings.tolerance > 0 or isinstance(self.planned.noise, FactorNoise)
 
     def _told(self, reports: list[tuple[int, Sent[DictionaryChange]]]) -> float:
-        """Tell of rounds as their reports come in; return the last change."""
+        """Report rounds as their messages arrive; return the last change."""
         change = math.inf
         while reports:
             number, report = reports.pop(0)
@@ -161,7 +157,7 @@ class Averaging:
         return change
 
     def _round(self, dictionary: Local, number: int) -> Local:
-        """Algorithm 1, lines 4 to 19: local steps, and their mean."""
+        """Run local steps, and average their results (Algorithm 1, lines 4 to 19)."""
         federation, settings, planned = self.federation, self.settings, self.planned
         clients = active_clients(federation, settings, number)
         everybody = clients == federation.clients
@@ -197,7 +193,7 @@ class Averaging:
         )
 
     def _expected(self) -> Local:
-        """Have the server note the round's release before it asks for it."""
+        """Have the server record the round's release before it requests it."""
         planned = self.planned
         if not isinstance(planned.noise, FactorNoise):
             return planned.journal

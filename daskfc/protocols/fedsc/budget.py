@@ -1,4 +1,4 @@
-"""What the noisy releases of a fit and its predictions cost each client of FedSC."""
+"""The privacy budget of FedSC: the (ε, δ) of a fit's and its predictions' noisy releases."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ __all__ = ["charged", "cost_of", "spent_of"]
 
 Spent = Mapping[str, Accountant]
 
-_ROUNDING = 1.0 + 1e-9  # ours: what composing may add to a budget that is spent as a whole
+_ROUNDING = 1.0 + 1e-9  # ours: tolerance for rounding where a budget is spent as a whole
 
 
 def spent_of(federation: Federation, before: Iterable[float]) -> dict[str, Accountant]:
-    """Return what each client released in the run of the fit and, by multipliers, `before` it."""
+    """Return each client's releases: in the run of the fit, and with multipliers `before` it."""
     earlier = Accountant(tuple(GaussianEvent(z) for z in before))
     made = federation.ledger.releases()
     return {
@@ -26,7 +26,7 @@ def spent_of(federation: Federation, before: Iterable[float]) -> dict[str, Accou
 
 
 def cost_of(noise: Noise, spent: Spent) -> dict[str, Any]:
-    """Return for the caller what the noise is, and what a client's releases cost at most."""
+    """Return the noise's parameters and the largest ε of a client's releases, for the caller."""
     if not noise.claims:
         return {**noise.described(), "epsilon": math.inf, "delta": None}
     assert noise.delta is not None
@@ -37,7 +37,7 @@ def cost_of(noise: Noise, spent: Spent) -> dict[str, Any]:
 def charged(noise: Noise, spent: Spent, clients: Iterable[str]) -> Spent:
     """Return what is spent once some clients have released new samples.
 
-    It raises PrivacyError, before any release, where that exceeds the budget from which σ follows.
+    Raise PrivacyError, before any release, if that exceeds the budget that determined σ.
     """
     if isinstance(noise, RelativeNoise) or noise.delta is None:
         return spent

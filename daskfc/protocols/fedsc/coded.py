@@ -1,6 +1,6 @@
 """FedSC's similarities by coded computing: the server gets inner products, and never C.
 
-The steps and messages, with the paper's notation, are in `coded_rows`.
+Steps, messages and notation are in `coded_rows`.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,13 @@ TOLERANCE = 2e-7
 and similarities with an RMS error near 1e-7, and never above √d / S + d / (4 S²), 2.5e-6 for
 100 atoms. Six primes of one byte; 48 bits for all would allow a grid twice as fine and no finer."""
 
-_PANELS = 100_000_000  # similarities of some samples with all, and what of them is kept
+_PANELS = 100_000_000  # bytes for panels of similarities and the kept neighbours
 
 
 def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> LagrangeCode:
-    """Return the code of coded similarities; at least one client's view is always hidden.
+    """Return the code of coded similarities; refuse fewer clients than it needs.
 
-    `n_colluding` of 0 counts as 1, since a single client sees shares too; the default of
-    `n_segments` is 1. Refuse fewer clients than the code needs.
+    `n_colluding` of 0 counts as 1, since a single client sees shares too.
     """
     t = max(1, n_colluding)
     least = n_segments or 1
@@ -47,10 +46,7 @@ def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> La
 
 @dataclass(frozen=True)
 class CodedSimilarity:
-    """Handles of the server's `OrderedGraph`, and of what new samples are compared with.
-
-    `distances` are of the rows, `norms` the `SquaredNorms` of the clustered samples.
-    """
+    """Handles of the server's `OrderedGraph`, the rows' distances and their `SquaredNorms`."""
 
     graph: Local
     distances: SecureDistances
@@ -72,7 +68,7 @@ def coded_similarity(
 ) -> CodedSimilarity:
     """Have the server compute the graph of similarities without any client's rows (N_p, d).
 
-    It equals that of `similarity_graph` for quantised rows; `radius` bounds their norms publicly
+    It equals `similarity_graph` of the quantised rows; `radius` is a public bound on their norms
     (None reveals the largest, rounded up). Privacy: any `n_colluding` clients see uniform numbers;
     the server learns all similarities, so B up to a rotation and roughly distances, but not C. A
     client that gives it the hiding key also gives it segments' inner products.
@@ -113,7 +109,7 @@ def coded_predict(
     """Label new samples at the server without any client's rows, and send each client its labels.
 
     Privacy: as for `coded_similarity`; the server learns similarities of new to clustered samples.
-    `labels` are the server's, in canonical order; rows are as at the fit.
+    `labels` are the server's, in canonical order.
     """
     distances = similarity.distances
     federation = distances.federation

@@ -1,4 +1,4 @@
-"""FedSC's similarities by coded computing: what clients and server do, and what they send.
+"""FedSC's similarities by coded computing: the steps and messages of clients and server.
 
 Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",
             NeurIPS 2023, Appendix C; OmniFC's Protocol 1 for the distances (Eqs. 1 to 6 there).
@@ -10,8 +10,8 @@ Notation    paper      here           shape, range
             K̂_xx       K              (n, n), (norms_i + norms_j - S² D_ij) / (2 S²), in panels
             l, t       n_segments, n_colluding
 Messages    RowSummary, SquaredNorms, ClientLabels; those of `daskfc.secure.distances`
-Departures  (1) The paper names secure inner products and leaves the means open: squared distances
-            of the rows are computed on Lagrange shares, and norms lead back to inner products.
+Departures  (1) The paper asks for secure inner products without a method: here squared distances of
+            the rows are computed on Lagrange shares; with the norms they give inner products.
             (2) Rows are rounded to a grid of step 1 / S, see `coded.TOLERANCE`.
 """
 
@@ -42,7 +42,7 @@ __all__ = ["SquaredNorms", "graph_of_distances", "joined_votes", "squared_norms"
 
 Floats = NDArray[np.float64]
 
-_BLOCK_ENTRIES = 1 << 22  # ours: similarities at once beside a panel, in a few copies of 32 MiB
+_BLOCK_ENTRIES = 1 << 22  # ours: similarities in a block, a few copies of 32 MiB
 
 
 # -- messages ---------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class SquaredNorms(
 
 
 def squared_norms(quantised: QuantisedRows) -> SquaredNorms:
-    """Tell the server the squared norms of the rows."""
+    """Return the squared norms of the rows, for the server."""
     norms = np.einsum("ij,ij->i", quantised.rows, quantised.rows)  # <= bound / 4 < 2**46
     if quantised.noise_multiplier is None:
         return SquaredNorms(norms)
@@ -80,11 +80,7 @@ def _in_order(norms: Mapping[str, SquaredNorms], plan: RowPlan) -> Floats:
 
 
 def _similarities(D: Floats, left: Floats, right: Floats, system: ResidueSystem) -> Floats:
-    """Turn squared distances into inner products, in place.
-
-    All numbers are whole and below 2**48 until the last division, so that K is exactly symmetric
-    and does not depend on the panels.
-    """
+    """Turn squared distances into inner products, in place; exact up to the last division."""
     square = system.scale * system.scale
     D *= -square
     np.rint(D, out=D)  # the server's distances are integers over S², rounded to float64
@@ -102,10 +98,9 @@ def graph_of_distances(
     system: ResidueSystem,
     n_neighbors: int | None,
 ) -> OrderedGraph:
-    """Return the sparse graph (n, n) of Eq. (25) in canonical order from all distances, by panels.
+    """Return the sparse graph (n, n) of Eq. (25) in canonical order from panels of all distances.
 
-    It is that of `similarity_graph` for the quantised rows. Samples are ordered by the sum of their
-    distances.
+    It equals `similarity_graph` of the quantised rows; the order is by sums of distances.
     """
     n, ordered = found.n, _in_order(norms, plan)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
@@ -143,8 +138,8 @@ def votes_of_panel(
 ) -> NDArray[np.int64]:
     """Label new samples `start` to `stop` by the summed similarity of the most similar ones.
 
-    `columns` are squared distances of clustered to new rows, one block of clustered ones after the
-    other; `labels` are in canonical order.
+    `columns` are squared distances of blocks of clustered rows to new ones; `labels` are in
+    canonical order.
     """
     ordered = _in_order(norms, plan)
     k = min(n_neighbors or default_neighbors(len(ordered)), len(ordered))
@@ -157,5 +152,5 @@ def votes_of_panel(
 def joined_votes(
     panels: Mapping[str, Sequence[NDArray[np.int64]]],
 ) -> Mapping[str, ClientLabels]:
-    """Tell each client the labels of its new samples, one panel after the other."""
+    """Return each client's labels of its new samples, one panel after the other."""
     return {name: ClientLabels(np.concatenate(list(parts))) for name, parts in panels.items()}

@@ -1,6 +1,6 @@
-"""How far FedSC's similarities are from the true ones, beside the bounds of Theorems 3.1 and 3.8.
+"""Errors of FedSC's similarities and their bounds, Theorems 3.1 and 3.8, measured by the clients.
 
-A client measures on its own samples, which it has; the numbers are facts about private data.
+Each client measures on its own samples; the numbers are facts about private data.
 """
 
 import math
@@ -44,9 +44,8 @@ def reconstruction_of(
 ) -> Reconstruction:
     """Compare K̂, the inner products of rows, with the kernel of the client's true samples.
 
-    `samples` are as clustered, maybe perturbed. The bound is Theorem 3.8's with noise on the
-    factors, else 3.1's; NaN where the coefficients belong to an older dictionary, or noise is
-    relative to the factors' own spread.
+    `samples` may be perturbed. The bound is Theorem 3.8's with noise on the factors, else 3.1's;
+    NaN with coefficients of an older dictionary or noise relative to the factors' spread.
     """
     X = data.rows(0, data.n_samples)
     B = rows.values if isinstance(rows, Noised) else rows
@@ -74,7 +73,7 @@ def _bound(
     if noise is None or isinstance(noise, DataNoise):
         clip = None if noise is None else noise.clip
         if clip is not None and float(np.linalg.norm(X, axis=1).max()) > clip:
-            return math.nan  # the theorem knows no shortened rows
+            return math.nan  # the theorem does not cover clipped rows
         return perturbed_data_bound(
             0.0 if noise is None else noise.sigma,
             width=plan.width,
@@ -87,7 +86,7 @@ def _bound(
         )
     if isinstance(noise, FactorNoise):
         return perturbed_factors_bound(
-            0.0,  # the last dictionary is the one all use: its noise is in the residual already
+            0.0,  # the residual of the last dictionary includes its noise already
             noise.sigma_coefficients,
             width=plan.width,
             n_samples=n,
@@ -107,7 +106,7 @@ def diagnose(
     older: Sent | None,
     ridge: float,
 ) -> dict[str, dict[str, float]]:
-    """Have every client measure its errors; return them and their bound, by client."""
+    """Have every client measure its errors; return errors and bounds by client."""
     measured = federation.publish(
         reconstruction_of,
         planned.samples,

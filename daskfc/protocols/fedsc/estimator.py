@@ -1,4 +1,4 @@
-"""FedSC: the estimator that wires the steps of both sides."""
+"""FedSC: the estimator, which runs the steps of clients and server."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ _STARTED = {
 
 @dataclass(frozen=True)
 class _Learned:
-    """What is at the parties once the server knows how similar samples are; handles mostly."""
+    """What the parties have once the server has learned the similarities; mostly handles."""
 
     planned: Planned
     how: SimilarityClustering
@@ -73,24 +73,24 @@ class FedSC(FederatedClusterer):
     n_clusters : int
         Number of clusters, the paper's K.
     n_atoms : int, optional
-        d; by default what keeps 0.99 of the eigenvalues of a client's own kernel, or 0.95 where
-        these are more than 200 (at least 200 then); the largest of all clients.
+        d; by default the number of eigenvalues with 0.99 of the sum of a client's own kernel's, or
+        with 0.95 where these are more than 200 (at least 200 then); the largest of all clients.
     rounds : int
-        S, rounds of averaging. Five suffice where clusters are clouds; thin shapes in few
-        dimensions, as concentric circles, need similarities that are right to a few percent: 20.
+        S, rounds of averaging. Five suffice for compact clusters; thin shapes in few dimensions,
+        such as concentric circles, need 20, as similarities must be right to a few percent.
     local_steps : int
         Q, steps on the dictionary at a client in a round.
     step : {"preconditioned", "gradient"}
-        The closed form, or descent by steps of 1/L.
+        The closed form, or gradient descent with steps of 1/L.
     kernel_width : float, optional
         r > 0 of the Gaussian kernel, in units of the data; by default the mean distance, averaged
         over the clients (Eq. 42).
     ridge : float
-        λ > 0: how much the coefficients of a sample are held down, against overfitting.
+        λ > 0, penalty on the coefficients of a sample, against overfitting.
     participation : float
         Share of the clients that take part in a round, in (0, 1]. Below 1 the server can solve
-        the rounds' sums for single clients' dictionaries, in spite of masks: refused without noise
-        that guarantees something, unless `allow_few` or ``averaging="plain"``.
+        the rounds' sums for single clients' dictionaries, in spite of masks: refused without
+        (ε, δ) noise, unless `allow_few` or ``averaging="plain"``.
     neighbors : int, optional
         Neighbours in the graph of similarities, the sample itself among them;
         ``max(ceil(log n), 1)`` by default.
@@ -98,41 +98,41 @@ class FedSC(FederatedClusterer):
         Cluster the graph of the most similar samples (Eq. 25), or all similarities by an exact
         embedding of rank d in O(n d²).
     weighting : {"samples", "uniform"}
-        What a client's dictionary weighs in the mean: its samples, or the same for all.
+        Weights of the clients' dictionaries in the mean: their numbers of samples, or equal.
     averaging : {"masked", "recovering", "plain"}
-        Whether the server sees only the mean, only the mean whoever leaves during a round, or every
-        client's dictionary.
+        Whether the server sees only the mean, only the mean even if clients leave during a round,
+        or every client's dictionary.
     start : {"moments", "normal", "last"}
         The first dictionary: with mean and spread of every feature, by two secure sums; the
-        published one, which knows nothing of the data; or the one that the server kept of the last
-        fit with these parameters over these clients, and by moments where there was none.
+        published one, independent of the data; or the last one of the previous fit with these
+        parameters and clients, which the server kept, or else by moments.
     stale_pair : bool
         Keep the coefficients of the dictionary before the last one, as the published runs do.
     similarity : {"rows", "coded"}
-        Whether the server gets a row of every sample, or by coded computing among the clients only
-        the similarities (Appendix C). The latter needs 2l + 2t - 1 clients, 3 at least, with l
+        Whether the server gets a row of every sample, or only the similarities, by coded computing
+        among the clients (Appendix C). The latter needs 2l + 2t - 1 clients, at least 3, with l
         segments and t = ``max(1, n_colluding)``.
     noise : mapping, optional
         Section 3's variants. ``{"kind": "data", "clip": τ, "delta": δ}`` with either ``epsilon``,
-        from which σ follows, or ``sigma``, from which ε follows: every row is shortened to norm τ
-        and perturbed before anything else; ``sigma`` alone perturbs without a guarantee.
+        which determines σ, or ``sigma``, which determines ε: every row is clipped to norm τ and
+        perturbed before anything else; ``sigma`` alone perturbs without a guarantee.
         ``{"kind": "factors", "clip": τ, "delta": δ}`` with either ``epsilon`` or both of
-        ``sigma_dictionary`` and ``sigma_coefficients``: a client's change of Z is shortened to
-        norm τ and perturbed in every round, C in the end; needs `kernel_width`, `n_atoms` and
-        ``start="normal"``, so that nothing else is told of the data.
+        ``sigma_dictionary`` and ``sigma_coefficients``: a client's change of Z is clipped to norm τ
+        and perturbed in every round, C in the end; needs `kernel_width`, `n_atoms` and
+        ``start="normal"``, so that nothing else about the data is revealed.
         ``relative_dictionary`` and ``relative_coefficients``: shares of the factors' own spread, as
         in the paper's Table 5, without a guarantee. ``formula="published"``: σ by Proposition 3.7
-        or Theorem 3.9. ``predictions`` beside ``epsilon``: how many calls of `predict` the budget
-        shall suffice for, 0 by default.
+        or Theorem 3.9. ``predictions`` beside ``epsilon``: the number of calls of `predict` that
+        the budget includes, 0 by default.
     diagnostics : bool
-        Have every client measure how far its own similarities are from the true ones, and tell the
-        caller, with the bound of Theorem 3.1 or 3.8.
+        Have every client measure the errors of its own similarities, and report them to the caller
+        with the bound of Theorem 3.1 or 3.8.
     tolerance : float
         Rounds end when the dictionary changes by less, relative to its norm.
     n_init : int
         Starts of k-means on the embedding.
     n_colluding : int
-        Clients that may pool what they know with the server, for secure sums.
+        Clients that may collude with the server, for secure sums.
     allow_few : bool
         Allow secure sums that do not hide a client: with fewer than two honest clients, or over
         other clients in every round.
@@ -146,32 +146,32 @@ class FedSC(FederatedClusterer):
     labels_ : xarray.DataArray
         ``(sample,)`` int64; coordinates ``client`` and ``sample_id``.
     kernel_width_, n_atoms_ : float, int
-        What was used.
+        The values that were used.
     n_rounds_ : int
-        Rounds until the end.
+        Number of rounds.
     change_ : float
         Relative change of the dictionary in the last round.
     start_ : {"moments", "normal", "last"}
-        Which dictionary was the first.
+        The first dictionary.
     privacy_ : dict
-        With noise: its σ and clipping bound, ``delta``, and ``epsilon``, what all releases of a
-        client cost together, those of earlier starts of the fit and of `predict` among them;
-        infinite without a guarantee. Rows of one client that differ in one sample are neighbours.
+        With noise: its σ and clipping bound, ``delta``, and ``epsilon`` of all releases of a client
+        together, those of earlier starts of the fit and of `predict` included; infinite without a
+        guarantee. Rows of one client that differ in one sample are neighbours.
     reconstruction_ : dict
         With `diagnostics`, for each client ``error`` (largest), ``rms`` and ``bound``.
 
     Notes
     -----
-    Privacy: other clients see mean dictionaries; the server, semi-honest as all are, sees them too
+    Privacy: all parties are semi-honest. Clients see mean dictionaries; the server sees them too
     (with plain averaging each client's own) and in the end rows from which it can reconstruct
-    samples; with coded similarity only how similar they are, with noise what (ε, δ) allow.
+    samples; with coded similarity it sees only similarities, with noise what (ε, δ) allow.
 
-    Before, the server learns moments of all samples, the mean dictionaries, and sizes and mean
-    distances of the clients. Rows tell it the samples as far as the atoms span them: this is the
-    paper's protocol, and no protection against the server.
+    Before, the server learns moments of all samples, and sizes and mean distances of the clients.
+    Rows reveal the samples to it as far as the atoms span them: the paper's protocol does not
+    protect against the server.
 
-    `predict` gives the server the new samples' rows. Noise protects them in a release of their own,
-    which `privacy_` counts: they may be the clustered samples again.
+    `predict` gives the server the new samples' rows. Noise protects them in a separate release,
+    which `privacy_` counts, as they may be the clustered samples again.
 
     References
     ----------
@@ -250,7 +250,7 @@ class FedSC(FederatedClusterer):
                 )
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
-        """Refuse more atoms or neighbours than samples, and clients of one sample each."""
+        """Refuse more atoms or neighbours than samples, and a width from clients of one sample."""
         n = sum(store.n_samples for store in stores.values())
         server.check_counts(n, n_atoms=self.n_atoms, neighbors=self.neighbors)
         if self.kernel_width is None and n == len(stores):
@@ -261,12 +261,12 @@ class FedSC(FederatedClusterer):
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """See the base class: the spectrum of the similarities; with noise nothing is tried."""
+        """Criteria for the number of clusters, see the base class; none with noise."""
         return () if self.noise else ("eigengap",)
 
     @property
     def criterion(self) -> str | None:
-        """See the base class: all similarities fade too smoothly for a gap (D74)."""
+        """See the base class; the spectrum of all similarities has no clear gap (D74)."""
         return super().criterion if self.sparsify else None
 
     def _scores_of(
@@ -277,13 +277,13 @@ class FedSC(FederatedClusterer):
             return learned.how.eigengaps(federation, learned.reference, n_clusters)
 
     def _learn(self, federation: Federation) -> "_Learned":
-        """Have the server learn how similar all samples are: all but the clusters."""
+        """Run the fit up to the similarities at the server."""
         self._forget()
         seed = seeds.integer_seed(self.seed_, "FedSC")
         settings = picked(AveragingSettings, self, random_state=self.seed_)
         with self._stage(federation, "planning"):
             first = Start.found(federation, self.start, self.n_atoms)
-            # keys of sums, digests, summaries: none waits for another
+            # keys of sums, digests and summaries are computed at the same time
             sums = secure_sums(federation, federation.clients, settings)
             if first.kind == "moments" or self.participation == 1:
                 sums.prepare()
@@ -293,7 +293,7 @@ class FedSC(FederatedClusterer):
             told = None if self._noise_within else stage_one.summaries(federation, *given, None)
             journal, done = self._resumed(federation, positions)
             noise, journal = self._noise(federation, done, journal)
-            if isinstance(noise, DataNoise):  # other noise, hence other samples: from the beginning
+            if isinstance(noise, DataNoise):  # new noise changes the samples: start from round 0
                 done = replace(done, round=0, change=math.inf)
             samples, sizes = told or stage_one.summaries(federation, *given, noise)
             neighbors = self.neighbors if self.sparsify else None
@@ -345,7 +345,7 @@ class FedSC(FederatedClusterer):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """What the last fit started from, and how coded similarities were computed, and why so."""
+        """The start of the last fit, and the route of coded similarities with the reason."""
         fitted: Fitted | None = getattr(self, "_fitted", None)
         found = {}
         if self.start == "last" and hasattr(self, "start_"):
@@ -356,16 +356,16 @@ class FedSC(FederatedClusterer):
         return found
 
     def _forget(self) -> None:
-        """Drop what an earlier fit with other parameters left."""
+        """Drop attributes of an earlier fit."""
         for name in ("privacy_", "reconstruction_"):
             self.__dict__.pop(name, None)
         remembered = self.__dict__.pop("_remembered", ())
-        self._releases = Releases(list(remembered))  # until the server's own list is there
+        self._releases = Releases(list(remembered))  # until the server's own list arrives
 
     def _resumed(self, federation: Federation, positions: Local) -> tuple[Local, Resumed]:
-        """Open the journal of this fit; return it, and where an earlier start of it broke off."""
+        """Open the journal of this fit; return it, and where an earlier start was interrupted."""
         noise = noise_of(self._noise_within, rounds=self.rounds, ridge=self.ridge)
-        # noise that guarantees something leaves no room for a tag of the data
+        # under an (ε, δ) guarantee no tag of the data may leave a client
         known = noise is None or not noise.claims
         contents = federation.ask(store_content) if known else None
         journal = federation.on_server(journal_of, self._key(), positions, contents)
@@ -376,7 +376,7 @@ class FedSC(FederatedClusterer):
     def _noise(
         self, federation: Federation, done: Resumed, journal: Local
     ) -> tuple[Noise | None, Local]:
-        """Return the noise of what is still to be released, noted where it is on the data."""
+        """Return the noise of the remaining releases; record the release of noisy data."""
         noise = noise_of(
             self._noise_within,
             rounds=self.rounds - done.round,
@@ -390,13 +390,13 @@ class FedSC(FederatedClusterer):
     def _rows(
         self, federation: Federation, planned: Planned, final: Sent, older: Sent | None
     ) -> PerClient[Local] | PerClient[Inline]:
-        """Have the clients compute the rows whose inner products are similarities."""
+        """Have the clients compute the rows, with similarities as their inner products."""
         if isinstance(planned.noise, FactorNoise):
             multiplier = planned.noise.coefficient_multiplier
             self._releases.expect(federation, planned.journal, multiplier)
         inputs = planned.samples, final, older, planned.plan_sent
         options: dict[str, Any] = {"ridge": self.ridge, "noise": planned.noise}
-        if self.similarity == "coded" or self.diagnostics:  # they are used again
+        if self.similarity == "coded" or self.diagnostics:  # rows are used more than once
             return federation.on_clients(party.rows_of, *inputs, **options)
         return federation.inline(party.rows_of, *inputs, **options)
 
@@ -411,11 +411,11 @@ class FedSC(FederatedClusterer):
         return self.released[: self._releases.n_before] if self.released else ()
 
     def remember(self, released: Sequence[float]) -> None:
-        """See the base class; the server keeps a list as well, and the costlier one counts."""
+        """See the base class; of this list and the server's, the costlier one counts."""
         self._remembered = tuple(released)
 
     def can_start_again(self) -> bool:
-        """Whether the releases of a fit that broke off left anything of its budget."""
+        """Whether the releases of an interrupted fit left anything of its budget."""
         spent = Releases(list(self.released)).accountant
         try:
             noise_of(self._noise_within, rounds=self.rounds, ridge=self.ridge, spent=spent)
@@ -424,14 +424,14 @@ class FedSC(FederatedClusterer):
         return True
 
     def _key(self) -> str:
-        """Return the parameters, to tell this fit from others in the same workspace."""
+        """Return the parameters as a key of this fit in the server's workspace."""
         return repr(sorted(self.get_params(deep=False).items()))
 
     def _note(self, number: int, change: float) -> None:
         self.n_rounds_, self.change_ = number, change
 
     def _charge(self, federation: Federation, clients: list[str]) -> None:
-        """Count a release of new samples of some clients before it is made, or refuse it."""
+        """Record a release of new samples of some clients before it is made, or refuse it."""
         noise = self._fitted.planned.noise
         if noise is None or isinstance(noise, RelativeNoise) or not noise.claims:
             return
@@ -456,18 +456,18 @@ class FedSC(FederatedClusterer):
 
     def _sample_map(self, federation: Federation) -> SampleMap | None:
         fitted = self._fitted
-        if isinstance(fitted.reference, CodedSimilarity):  # a graph, and no rows
+        if isinstance(fitted.reference, CodedSimilarity):  # the server has no rows
             return None
         how = fitted.how
         return federation.publish(server.sample_map, fitted.reference, fitted.labels, how.seed)
 
     def server_view(self, federation: Federation) -> FactorView:
-        """Return the factors that the server can make of what it learned, for a study.
+        """Return the factors that the server can compute, for a study of privacy.
 
         Parameters
         ----------
         federation : Federation
-            The one of `fit`, in its run, opened with ``allow_raw=True``.
+            The federation of `fit`, in the same run, opened with ``allow_raw=True``.
 
         Returns
         -------

@@ -1,8 +1,8 @@
 """FedSC's graph of similar samples at the server, with the search divided among its workers.
 
-Which pairs can matter is told by products in float32, n² / 2 of them: every worker takes its share
-of the blocks. The server settles these few pairs in float64, so that the graph is the same, to the
-last bit, whatever the number of workers.
+Products in float32, n² / 2 of them, select the pairs that can matter: every worker computes its
+share of the blocks. The server computes the selected pairs in float64, so that the graph does not
+depend on the number of workers, to the last bit.
 """
 
 import logging
@@ -30,8 +30,8 @@ __all__ = [
 
 log = logging.getLogger("daskfc.protocols")
 
-_EQUAL = 1e-24  # ours: squared distance of rows of norm 1 or less that rounding alone moves apart
-_SCREENING = 450 << 20  # bytes of `RoundedRows.screened` beside the rows
+_EQUAL = 1e-24  # ours: squared rounding error of the distance of equal rows of norm up to 1
+_SCREENING = 450 << 20  # bytes of `RoundedRows.screened` without the rows
 
 
 class RoundedSimilarities(
@@ -39,7 +39,7 @@ class RoundedSimilarities(
     route="server → server worker",
     reveals="to the server's own workers what it has: rows of all samples, rounded",
 ):
-    """What tells roughly how similar samples are: `RoundedRows.table`, or nothing."""
+    """Rows rounded to float32, as `RoundedRows.table`, or none."""
 
     rows: np.ndarray = array("sample", "atom", dtype="float32")
     error: np.ndarray = array("sample", dtype="float32")
@@ -60,15 +60,14 @@ class SimilarPairs(
     low_samples: np.ndarray = array("low_pair", dtype="int32")
     low_others: np.ndarray = array("low_pair", dtype="int32")
     lowest: float
-    complete: int  # or else float32 tells too little
+    complete: int  # 0 if float32 is too coarse
 
 
 @dataclass(frozen=True)
 class OrderedGraph:
     """The sparse graph (n, n) of similar samples in canonical order, and the order for clustering.
 
-    That order follows from all similarities, so that no result depends on pseudonyms; it also shows
-    which samples are equal.
+    That order follows from all similarities, so that no result depends on pseudonyms.
     """
 
     graph: Graph
@@ -85,8 +84,7 @@ def graph_of_rows(
 ) -> Local[OrderedGraph]:
     """Have the server compute the exact graph of its rows B (n, d), with the help of its workers.
 
-    `neighbors` counts the sample itself (None: `default_neighbors`). Privacy: nothing leaves the
-    server except to its own workers.
+    `neighbors` counts the sample itself. Privacy: nothing leaves the server except to its workers.
     """
     workers = federation.server_workers
     if not workers:
@@ -96,7 +94,7 @@ def graph_of_rows(
     of = len(workers) + 1
     rounded = federation.on_server(rounded_similarities, rows, neighbors, of, room)
     told = federation.hand_out(rounded)
-    federation.wait(told)  # or the server would do its own share before it tells the others
+    federation.wait(told)  # otherwise the server would compute its own share first
     parts = PerClient({worker: number for number, worker in enumerate(workers, start=1)})
     theirs = federation.hand_back(similar_pairs, told, part=parts, of=of)
     own = federation.on_server(similar_pairs, rounded, part=0, of=of)
@@ -106,14 +104,14 @@ def graph_of_rows(
 def rounded_similarities(
     rows: NDArray[np.float64], neighbors: int | None, of: int, room: int | None
 ) -> RoundedSimilarities:
-    """Tell the server's workers what they need to know of the rows, if they have room for it."""
+    """Return the rounded rows for the server's workers; none if useless or too large for them."""
     n, d = rows.shape
     k = neighbors or default_neighbors(n)
     needed = PROCESS_BYTES + _SCREENING + 2 * n * d * 4
     has_room = fits(needed, room)
     if not has_room:
         log.info("the server's workers have no room for a share of the graph, made by it alone")
-    # what is not finite is refused when the graph is made
+    # `settled_graph` refuses rows that are not finite
     useful = has_room and is_worthwhile(n, k - 1, of) and bool(np.isfinite(rows).all())
     rounded = RoundedRows.of(rows) if useful else None
     if rounded is None:
@@ -144,7 +142,7 @@ def similar_pairs(rounded: RoundedSimilarities, *, part: int, of: int) -> Simila
 def settled_graph(
     rows: NDArray[np.float64], found: Mapping[str, SimilarPairs], neighbors: int | None
 ) -> OrderedGraph:
-    """Return the graph, from the pairs that all workers found, or without them."""
+    """Return the graph, from the pairs of all workers if they are complete."""
     if not all(part.complete for part in found.values()):
         found = {}
     screened = [
@@ -161,5 +159,5 @@ def settled_graph(
 
 
 def order_of_similar(rows: NDArray[np.float64]) -> Order:
-    """Return the order of samples by rows whose inner products are similarities."""
+    """Return the order of samples by their rows."""
     return order_of_points(rows, _EQUAL)

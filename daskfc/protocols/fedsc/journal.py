@@ -1,4 +1,4 @@
-"""What FedSC keeps of a fit for another start of it: where it broke off, and what it released."""
+"""FedSC's journal of a fit, to resume it after a crash: dictionaries by round, noisy releases."""
 
 import hashlib
 import json
@@ -25,19 +25,19 @@ __all__ = ["Journal", "Releases", "expect", "journal_of", "resumed"]
 
 @dataclass(frozen=True)
 class Journal:
-    """What the server keeps of one fit: the dictionary after each round, and noisy releases."""
+    """The server's journal of one fit: the dictionary after each round, and noisy releases."""
 
     folder: Path
 
     @classmethod
     def opened(cls, folder: Path) -> "Journal":
-        """Open the journal in a folder, which appears at once and with its list of releases."""
+        """Open the journal in a folder; a new one is created atomically, with an empty list."""
         if not folder.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
             staged = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}")
             staged.mkdir()
             cls(staged)._write({})
-            with suppress(OSError):  # this step, performed twice at once
+            with suppress(OSError):  # the same step ran twice at the same time
                 staged.rename(folder)
             shutil.rmtree(staged, ignore_errors=True)
             flush(folder.parent)
@@ -48,7 +48,7 @@ class Journal:
         return self.folder / "releases.json"
 
     def _write(self, releases: Mapping[str, float]) -> None:
-        """Write all releases, all or none, with a digest: no crash may shorten the list."""
+        """Write all releases atomically, with a digest: no crash may shorten the list."""
         text = json.dumps(releases)
         digest = hashlib.sha256(text.encode()).hexdigest()
         partial = self.folder / f"releases.{uuid.uuid4().hex}.partial"
@@ -80,16 +80,12 @@ class Journal:
     def releases(self) -> NDArray[np.float64]:
         """Return the noise multipliers of all releases recorded in all starts of the fit.
 
-        It raises PrivacyError where the list is missing or damaged, which never counts as no
-        release; and StoreError where the folder was removed: the driver's own account then counts.
+        Raise PrivacyError if the list is missing or damaged, StoreError if the folder was removed.
         """
         return np.array(list(self._read().values()), dtype=np.float64)
 
     def expect(self, name: str, multiplier: float) -> None:
-        """Record a noisy release before it is asked for, so that no crash forgets it.
-
-        The same name counts once: a repeated step asks for the same release again.
-        """
+        """Record a noisy release before it is requested; a repeated step records one name once."""
         self._write({**self._read(), name: multiplier})
 
 
@@ -99,7 +95,7 @@ def journal_of(
     positions: Mapping[str, NDArray[np.int64]],
     contents: Mapping[str, StoreContent] | None,
 ) -> Journal:
-    """Open the journal of this fit of these samples; without contents they count as unchanged."""
+    """Open the journal of this fit; without contents the samples count as unchanged."""
     digest = hashlib.sha256(params.encode())
     for name, content in sorted((contents or {}).items()):
         digest.update(f"{name} {content.tag} ".encode())
@@ -109,27 +105,27 @@ def journal_of(
 
 
 def resumed(journal: Journal, noisy: bool) -> Resumed:
-    """Tell the caller after which round an earlier start of the fit broke off, 0 for none."""
+    """Return the last round of an earlier start of the fit, 0 for none, for the caller."""
     released = journal.releases() if noisy else np.empty(0)
     checkpoints = Checkpoints(journal.folder)
     for number in reversed(checkpoints.rounds()):
         with suppress(StoreError):
             change = float(checkpoints.load(number)["change"])
             if number > 1:
-                checkpoints.load(number - 1)  # which the old pair of factors is of
+                checkpoints.load(number - 1)  # `stale_pair` needs it too
             return Resumed(number, change, released)
     return Resumed(0, math.inf, released)
 
 
 def expect(journal: Journal, name: str, multiplier: float) -> Journal:
-    """Note a noisy release of every client before it is asked for."""
+    """Record a noisy release of every client before it is requested."""
     journal.expect(name, multiplier)
     return journal
 
 
 @dataclass
 class Releases:
-    """The driver's account of a fit's noisy releases by their multipliers, over all its starts."""
+    """The driver's list of a fit's noisy releases by their multipliers, over all its starts."""
 
     multipliers: list[float] = field(default_factory=list)
     n_before: int = field(init=False)
@@ -138,7 +134,7 @@ class Releases:
         self.n_before = len(self.multipliers)
 
     def expect(self, federation: Federation, journal: Local, multiplier: float) -> Local:
-        """Have the server note a release of every client; return once it has."""
+        """Have the server record a release of every client, and wait for it."""
         self.multipliers.append(multiplier)
         noted = federation.on_server(expect, journal, uuid.uuid4().hex, multiplier)
         federation.wait(noted)
@@ -146,11 +142,11 @@ class Releases:
 
     @classmethod
     def of_both(cls, at_server: Sequence[float], here: Sequence[float]) -> "Releases":
-        """Return the costlier of two accounts, of which one may have been lost."""
+        """Return the costlier of two lists, one of which may have been lost."""
         first, second = cls(list(at_server)), cls(list(here))
         return max(first, second, key=lambda one: one.accountant.mu if one.accountant else 0.0)
 
     @property
     def accountant(self) -> Accountant | None:
-        """What they cost a client together; None before the first."""
+        """Accountant of all these releases of a client; None before the first."""
         return Accountant(tuple(map(GaussianEvent, self.multipliers))) if self.multipliers else None

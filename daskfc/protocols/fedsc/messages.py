@@ -1,4 +1,4 @@
-"""The messages of FedSC: who tells whom what."""
+"""The messages of FedSC."""
 
 import math
 
@@ -24,7 +24,7 @@ class KernelSummary(
     route="client → server",
     reveals="a client's number of samples, their mean distance, the rank of its kernel",
 ):
-    """What the server chooses the kernel's width and the number of atoms by."""
+    """A client's input to the choice of the kernel's width and the number of atoms."""
 
     n_samples: int
     n_features: int
@@ -39,7 +39,7 @@ class KernelPlan(
     route=("server → client", "server → caller"),
     reveals="mean distance, largest magnitude and largest client, over all clients",
 ):
-    """What all parties of a run go by."""
+    """The kernel's width, sizes and bounds that all parties of a run use."""
 
     width: float
     n_atoms: int
@@ -57,7 +57,7 @@ class Dictionary(Message, route="server → client", reveals="the mean of the cl
 class FinalDictionary(
     Message, route="server → client", reveals="the mean of the clients' dictionaries"
 ):
-    """The last dictionary, with the one root R of its kernel that all clients use."""
+    """The last dictionary, with the root R of its kernel that all clients use."""
 
     atoms: np.ndarray = array("atom", "feature", dtype="float64")
     root: np.ndarray = array("atom", "atom", dtype="float64")
@@ -80,7 +80,7 @@ class SimilarityRows(
 class DictionaryChange(
     Message, route="server → caller", reveals="to the caller the dictionary's relative change"
 ):
-    """How far the dictionary is."""
+    """The dictionary's relative change in a round."""
 
     change: float
 
@@ -88,7 +88,7 @@ class DictionaryChange(
 class Resumed(
     Message, route="server → caller", reveals="to the caller how far an earlier start came"
 ):
-    """From which round on a fit goes on, and what an earlier start of it released."""
+    """The round after which a fit resumes, and the releases of earlier starts."""
 
     round: int
     change: float
@@ -100,7 +100,7 @@ class Reconstruction(
     route="client → caller",
     reveals="to the caller two errors of a client's own similarities, and their bound",
 ):
-    """How well a client's own similarities are reconstructed."""
+    """Errors of a client's own similarities, and their bound."""
 
     error: float
     rms: float
@@ -113,7 +113,7 @@ class FactorView(
     route="server → caller",
     reveals="to the caller the dictionary and every sample's coefficients",
 ):
-    """What the server can make of all it learned, for a study of what it tells."""
+    """The factors that the server can compute, for a study of privacy."""
 
     dictionary: np.ndarray = array("atom", "feature", dtype="float64")
     coefficients: np.ndarray = array("atom", "sample", dtype="float64")

@@ -1,4 +1,4 @@
-"""FedSC's two noise variants: what the caller asks for, and the mechanisms it comes to.
+"""FedSC's two noise variants: the caller's parameters, and the resulting mechanisms.
 
 Paper       Qiao, Ding, Fan, NeurIPS 2023, Section 3: perturbed data, Eq. (22) and Proposition 3.7;
             perturbed factors, Eq. (32) and Theorem 3.9.
@@ -7,11 +7,11 @@ Notation    paper        here
             σ_Z, σ_C     FactorNoise.sigma_dictionary, sigma_coefficients
             τ_X          clip of data: largest L2 norm of a row
             α_z, α_c     relative_dictionary, relative_coefficients (Table 5)
-Departures  (1) Sensitivities are those that hold (see `privacy.noise_scale`): a client's change
-            of Z is clipped, C has one of 1 / √(2λ). (2) All releases of a client are composed
-            exactly; with ``formula: published`` σ comes from the paper's statements and the exact ε
-            is told beside it. (3) Noise relative to a factor's own spread, as in the paper's
-            experiment, carries no (ε, δ): the spread itself is private.
+Departures  (1) Sensitivities are proven ones (see `privacy.noise_scale`): a client's change of Z is
+            clipped, that of C is 1 / √(2λ). (2) All releases of a client are composed exactly; with
+            ``formula: published`` σ comes from the paper's statements and the exact ε is reported.
+            (3) Noise relative to a factor's own spread, as in the paper's experiment, has no
+            (ε, δ): the spread itself is private.
 """
 
 import math
@@ -49,8 +49,8 @@ __all__ = ["ANNOUNCED", "DataNoise", "FactorNoise", "Noise", "RelativeNoise", "n
 
 Floats = NDArray[np.float64]
 
-_NOTHING_LEFT = 1e-6  # ours: a smaller rest of a budget is none
-_ROUNDING = 1.0 + 1e-12  # ours: what a product and a quotient may take off a multiplier
+_NOTHING_LEFT = 1e-6  # ours: a smaller remaining share of a budget counts as none
+_ROUNDING = 1.0 + 1e-12  # ours: tolerance for the rounding of multipliers
 
 _POSITIVE = real(above=0)
 _FORMULA = one_of("exact", "published")
@@ -81,8 +81,8 @@ _FACTORS: dict[str, Constraint] = {
 class DataNoise:
     """Rows are clipped and perturbed once, before anything else (Section 3.1).
 
-    σ and the clip τ_X are in units of the data; without a clip there is no (ε, δ). `budget` is ε of
-    the fit and its predictions together, where σ follows from it.
+    σ and the clip τ_X are in units of the data; without a clip there is no (ε, δ). `budget`, if σ
+    follows from it, is the ε of the fit and its predictions together.
     """
 
     sigma: float
@@ -114,7 +114,7 @@ class DataNoise:
         return self.multiplier
 
     def applied(self, X: Floats, secret: SecretKey, purpose: str) -> Floats:
-        """Return perturbed rows, the same whenever the party repeats the step (Eq. 22)."""
+        """Return perturbed rows, the same if the party repeats the step (Eq. 22)."""
         rows = X if self.clip is None else clip_rows(X, self.clip)[0]
         label = noise_label(
             "FedSC data", sigma=self.sigma, clip=self.clip, inputs=input_digest(X), purpose=purpose
@@ -124,13 +124,13 @@ class DataNoise:
     def of_each_row(self, X: Floats, ids: Iterable[str], durable_secret: SecretKey) -> Floats:
         """Return perturbed rows, with the same noise whenever a sample is released again.
 
-        This is for noise without a claim, whose releases nobody counts: fresh noise would average
-        away. Under a claim it would reveal whether a row is unchanged, and each release is counted.
+        This is for noise without a claim: its releases are not counted, and fresh noise would
+        average out. Under a claim it would reveal whether a row is unchanged.
         """
         label = noise_label("FedSC rows", sigma=self.sigma, clip=None, inputs="of each row")
         key, noisy = durable_secret.derive(*label), np.empty_like(X)
         for i, name in enumerate(ids):
-            # by the id too: equal rows of two samples must not show as equal
+            # with the id: equal rows of two samples must get different noise
             own = key.derive(str(name), input_digest(X[i]))
             noisy[i] = add_gaussian_noise(X[i], self.sigma, stream=own.stream())
         return noisy
@@ -144,8 +144,8 @@ class DataNoise:
 class FactorNoise:
     """The change of Z is clipped and perturbed in every round, C once (Section 3.2).
 
-    Z's σ and clip (a Frobenius norm per client and round) are in units of the data. δ is of all
-    releases together, `budget` as of `DataNoise`.
+    Z's σ and clip (a Frobenius norm per client and round) are in units of the data; δ is for all
+    releases together.
     """
 
     sigma_dictionary: float
@@ -219,7 +219,7 @@ class FactorNoise:
 
 @dataclass(frozen=True)
 class RelativeNoise:
-    """Z and C are perturbed by shares of their own spread, as in the paper's Table 5; no (ε, δ)."""
+    """Z and C are perturbed in proportion to their own spread, as in Table 5; no (ε, δ)."""
 
     dictionary: float
     coefficients: float
@@ -274,8 +274,8 @@ def noise_of(
 ) -> Noise | None:
     """Return the mechanism for the `noise` of `FedSC`, with `rounds` releases of Z to come.
 
-    `spent` is from earlier starts of the fit, within the same budget: PrivacyError where nothing is
-    left. Refuse a published formula where it is not valid.
+    Raise PrivacyError if earlier starts of the fit `spent` the budget. Refuse a published formula
+    where it is not valid.
     """
     if asked is None:
         return None
@@ -307,13 +307,13 @@ ANNOUNCED = Rule("the noise that was announced, or stronger", _is_enough)
 
 @dataclass(frozen=True)
 class _Budget:
-    """(ε, δ) of a fit, and what earlier starts of it released."""
+    """(ε, δ) of a fit, and the releases of its earlier starts."""
 
     given: Mapping[str, Any]
     spent: Accountant | None
 
     def multiplier(self, releases: int) -> float:
-        """Return the noise multiplier of each of the releases that are still to come."""
+        """Return the noise multiplier of each remaining release."""
         releases += self.given.get("predictions", 0)
         epsilon, delta = self.given["epsilon"], self.given["delta"]
         whole = noise_multiplier(epsilon, delta)  # of one release alone
@@ -343,7 +343,7 @@ def _data(given: Mapping[str, Any], published: bool, budget: _Budget) -> DataNoi
     assert clip is not None
     assert delta is not None
     epsilon = given["epsilon"]
-    least = budget.multiplier(1)  # refuses a budget that is spent, whatever the formula
+    least = budget.multiplier(1)  # raises if the budget is spent, for both formulas
     sigma = 2 * clip * least
     if published:
         stated = perturbed_data_sigma(epsilon, delta, clip)
@@ -385,7 +385,7 @@ def _factors(
             composed_sigma(*half, 2 * clip, max(rounds, 1)),
             classical_sigma(*half, of_C),
         )
-        # it knows of no earlier start, whose releases count as well
+        # the theorem does not include releases of earlier starts
         of_both = stated if budget.spent is None else (
             max(stated[0], of_both[0]), max(stated[1], of_both[1])
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a client of FedSC does: local steps on the dictionary, and rows of the similarity."""
+"""A client's steps of FedSC: local steps on the dictionary, and rows of the similarity."""
 
 import math
 
@@ -41,16 +41,16 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-REACH = 16.0  # ours: atoms stay within so many times the largest magnitude
+REACH = 16.0  # ours: bound on atoms, relative to the largest magnitude
 
 
 def weight_of(n_samples: int, plan: KernelPlan, uniform: bool) -> float:
-    """Return what a client's dictionary weighs: N_p over the largest client's, or 1."""
+    """Return the weight of a client's dictionary: N_p over the largest client's, or 1."""
     return 1.0 if uniform else n_samples / plan.largest_client
 
 
 def largest_entry(plan: KernelPlan, noise: Noise | None) -> float:
-    """Return the public bound on the entries of what `weighted_update` returns."""
+    """Return the public bound on the entries of a `weighted_update`."""
     if isinstance(noise, FactorNoise):
         return noise.largest_entry
     relative = 0.0 if noise is None or isinstance(noise, DataNoise) else noise.dictionary
@@ -61,7 +61,7 @@ def largest_entry(plan: KernelPlan, noise: Noise | None) -> float:
 def samples_of(
     data: ClientStore, noise: Noise | None, secret: SecretKey, durable_secret: SecretKey
 ) -> Floats:
-    """Return the client's samples, perturbed if that is asked for; they stay at the client."""
+    """Return the client's samples, with noise if announced; they stay at the client."""
     return _perturbed(data, noise, secret, durable_secret, "clustered")
 
 
@@ -75,7 +75,7 @@ def _perturbed(
     X = store.rows(0, store.n_samples)
     if not isinstance(noise, DataNoise):
         return X
-    if noise.claims:  # every release is counted
+    if noise.claims:  # every release counts against the budget
         return noise.applied(X, secret, purpose)
     return noise.of_each_row(X, store.sample_ids(), durable_secret)
 
@@ -84,16 +84,16 @@ def _perturbed(
 def summarise(
     samples: Floats, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
 ) -> KernelSummary:
-    """Send the server the size, the mean distance (Eq. 42) and the rank of the own kernel.
+    """Return the client's size, mean distance (Eq. 42) and kernel rank, for the server.
 
-    Where only the factors are protected, send the size and otherwise only what all clients know.
+    With noise on the factors only the sizes are the client's; the rest is public.
     """
     n, m = samples.shape
     if isinstance(noise, FactorNoise):
         assert kernel_width is not None
         assert n_atoms is not None
         return KernelSummary(n, m, kernel_width, n_atoms, 1.0)
-    samples = samples[order_of_rows(samples)]  # of many some are drawn
+    samples = samples[order_of_rows(samples)]  # a random subset must not depend on their order
     if kernel_width is None and n_atoms is None:
         distance, atoms = width_and_atoms(samples)
     else:
@@ -124,9 +124,9 @@ def weighted_update(
     noise: Noise | None,
     number: int,
 ) -> Part:
-    """Return the own dictionary (d, m) times its weight of Eq. (11), see `weight_of`.
+    """Return the own dictionary (d, m), with `FactorNoise` its noisy change, times `weight_of`.
 
-    With `FactorNoise` it is the dictionary's perturbed change, weighted alike.
+    The weight is that of Eq. (11).
     """
     weight = weight_of(len(samples), plan, uniform)
     Z = local_update(samples, dictionary.atoms, plan.width, ridge, steps=steps, kind=kind)
@@ -158,8 +158,7 @@ def rows_of(
     """Return the rows (n, d) whose inner products are similarities; they stay at the client.
 
     Coefficients are for the last dictionary, or for `before`. Perturbed rows of clustered samples
-    are counted with the first message that reveals them; those of new samples are a release of
-    their own.
+    count with the first message that reveals them; those of new samples are a separate release.
     """
     atoms = final.atoms if before is None else before.atoms
     C = coefficients(samples, atoms, plan.width, ridge)
@@ -173,7 +172,7 @@ def rows_of(
 
 
 def tell_rows(rows: Part) -> SimilarityRows:
-    """Send the rows."""
+    """Return the rows, for the server."""
     if isinstance(rows, Noised):
         return SimilarityRows(rows.values, rows.noise_multiplier)
     return SimilarityRows(rows)
@@ -183,5 +182,5 @@ def tell_rows(rows: Part) -> SimilarityRows:
 def new_samples(
     new: ClientStore, noise: Noise | None, secret: SecretKey, durable_secret: SecretKey
 ) -> Floats:
-    """Return new samples of the client, perturbed as the clustered ones."""
+    """Return new samples of the client, perturbed like the clustered ones."""
     return _perturbed(new, noise, secret, durable_secret, "new")

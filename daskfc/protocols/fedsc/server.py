@@ -1,4 +1,4 @@
-"""What the server of FedSC does: average dictionaries, and cluster the similarity."""
+"""The server's steps of FedSC: average dictionaries, and cluster the similarity."""
 
 from collections.abc import Mapping, Sequence
 
@@ -101,22 +101,22 @@ def plan_of(
 def start(
     total: Total, sizes: Mapping[str, KernelSummary], plan: KernelPlan, seed: int
 ) -> Dictionary:
-    """Return the first dictionary, drawn by the moments of all samples."""
+    """Return the first dictionary, drawn from the moments of all samples."""
     count = sum(part.n_samples for part in sizes.values())
     moments = Moments(count, total.values[0], np.maximum(total.values[1], 0.0))
     return Dictionary(first_dictionary(moments, plan.n_atoms, seed))
 
 
 def normal_start(plan: KernelPlan, n_clients: int, seed: int) -> Dictionary:
-    """Return the published first dictionary, which knows nothing of the data."""
+    """Return the published first dictionary, which is independent of the data."""
     return Dictionary(normal_dictionary(plan.n_atoms, plan.n_features, n_clients, seed))
 
 
 def first(journal: Journal, number: int, start: Dictionary) -> Dictionary:
-    """Return the dictionary to go on from: of an earlier start of the fit, or the first one."""
+    """Return the dictionary to go on from: an earlier start's after a round, or the first one."""
     if number == 0:
         return start
-    # of this very round: a step that is repeated must find what it found
+    # not the latest round's: a repeated step must find the same dictionary
     return Dictionary(Checkpoints(journal.folder).load(number)["dictionary"])
 
 
@@ -132,10 +132,9 @@ def mean_dictionary(
     number: int,
     rounds: int,
 ) -> Dictionary:
-    """Return, and keep, the weighted mean of the participating clients' dictionaries (Eq. 11).
+    """Return and save the weighted mean of the participating clients' dictionaries (Eq. 11).
 
-    The total is of dictionaries, or with `changes` of their changes since `before`, times the
-    weights.
+    With `changes`, the total is of weighted changes since `before`.
     """
     weight = sum(weight_of(sizes[name].n_samples, plan, uniform) for name in total.terms)
     mean: Floats = total.values / weight
@@ -152,27 +151,24 @@ def _change(atoms: Floats, before: Floats) -> float:
 
 
 def progress(dictionary: Dictionary, before: Dictionary) -> DictionaryChange:
-    """Tell the caller by how much the dictionary changed."""
+    """Return the dictionary's relative change, for the caller."""
     return DictionaryChange(_change(dictionary.atoms, before.atoms))
 
 
 def tell_final(dictionary: Dictionary, plan: KernelPlan) -> FinalDictionary:
-    """Tell the clients the last dictionary and one root of its kernel."""
+    """Return the last dictionary and one root of its kernel, for the clients."""
     return FinalDictionary(dictionary.atoms, dictionary_root(dictionary.atoms, plan.width))
 
 
 def empty_rows(positions: Mapping[str, NDArray[np.int64]], plan: KernelPlan) -> Floats:
-    """Make room for the rows of all samples."""
+    """Return an array for the rows of all samples."""
     return np.zeros((sum(map(len, positions.values())), plan.n_atoms))
 
 
 def place_rows(
     B: Floats, message: SimilarityRows, positions: Mapping[str, NDArray[np.int64]], client: str
 ) -> Floats:
-    """Put a client's rows into canonical order, the same for every split of the samples.
-
-    This is in place, so that the server never holds all rows twice, and may be repeated.
-    """
+    """Put a client's rows into canonical order, in place, so that memory has all rows only once."""
     B[positions[client]] = message.rows
     return B
 
@@ -195,14 +191,14 @@ def cluster_similarity(
 
 
 def eigengaps(B: Floats, n_clusters: Sequence[int]) -> ClusterScores:
-    """Tell the caller the gap in the spectrum of all similarities, after each number."""
+    """Return the gap in the spectrum of all similarities after each number, for the caller."""
     return without_errors(row_eigengaps(B, max(n_clusters))[np.array(n_clusters) - 1])
 
 
 def eigengaps_of_graph(
     similar: OrderedGraph, n_clusters: Sequence[int], seed: int
 ) -> ClusterScores:
-    """Tell the caller the gap in the spectrum of the graph of the most similar samples."""
+    """Return the gap in the spectrum of the graph after each number, for the caller."""
     gaps = graph_eigengaps(similar.moved(), max(n_clusters), seed)
     return without_errors(gaps[np.array(n_clusters) - 1])
 
@@ -218,12 +214,12 @@ def _check_clusters(n_clusters: int, n_samples: int) -> None:
 def tell_labels(
     labels: NDArray[np.int64], positions: Mapping[str, NDArray[np.int64]]
 ) -> Mapping[str, ClientLabels]:
-    """Tell each client the clusters of its own samples."""
+    """Return each client's labels of its own samples."""
     return {name: ClientLabels(labels[places]) for name, places in positions.items()}
 
 
 def sample_map(B: Floats, labels: NDArray[np.int64], seed: int) -> SampleMap:
-    """Tell the caller where some samples lie in a plane, by the similarities of their rows."""
+    """Return some samples' places in a plane, by their similarities, for the caller."""
     rows = mapped_rows(len(B), seed)
     return map_of_points(B[rows], labels[rows])
 
@@ -267,7 +263,7 @@ def tell_view(
     dictionary: Dictionary,
     plan: KernelPlan,
 ) -> FactorView:
-    """Tell the caller the dictionary, and the coefficients that follow from the rows."""
+    """Return the dictionary, and the coefficients that follow from the rows, for the caller."""
     root = dictionary_root(dictionary.atoms, plan.width)
     rows = B[np.concatenate(list(positions.values()))]
     C: Floats = scipy.linalg.solve_triangular(root, rows.T, lower=True, trans="T")

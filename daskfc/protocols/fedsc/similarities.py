@@ -1,4 +1,4 @@
-"""FedSC, Stage II: from rows at the clients to labels, by way of the server or of coded shares."""
+"""FedSC, Stage II: from the clients' rows to labels, with rows at the server or coded shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ __all__ = ["Fitted", "SimilarityClustering", "predict_new"]
 
 @dataclass(frozen=True)
 class SimilarityClustering:
-    """The parameters of FedSC that Stage II depends on."""
+    """The parameters of FedSC that Stage II uses."""
 
     n_clusters: int
     ridge: float
@@ -39,10 +39,9 @@ class SimilarityClustering:
         plan: KernelPlan,
         noise: Noise | None,
     ) -> Local | CodedSimilarity:
-        """Have the server learn the similarities; return what new samples are compared with.
+        """Have the server learn the similarities; return all rows, or a `CodedSimilarity`.
 
-        That is all rows, or a `CodedSimilarity`. Rows may be inline unless similarities are coded,
-        which needs them more than once.
+        Coded similarities need rows more than once, so these must not be inline then.
         """
         if self.similarity == "coded":
             return coded_similarity(
@@ -51,7 +50,7 @@ class SimilarityClustering:
                 positions,
                 n_neighbors=self.neighbors,
                 n_colluding=self.n_colluding,
-                # without noise on the factors no row is longer than 1
+                # without noise on the factors rows have norms of at most 1
                 radius=1.0 if noise is None or isinstance(noise, DataNoise) else None,
             )
         all_rows = federation.on_server(server.empty_rows, positions, plan)
@@ -60,7 +59,7 @@ class SimilarityClustering:
         return all_rows
 
     def labels(self, federation: Federation, similar: Local | CodedSimilarity) -> Local:
-        """Have the server cluster all samples, in canonical order, by what `learned` returned."""
+        """Have the server cluster all samples, in canonical order, on the result of `learned`."""
         how = self.n_clusters, self.n_init, self.seed
         if (graph := self._graph(federation, similar)) is not None:
             return federation.on_server(server.cluster_similarity, graph, *how)
@@ -72,14 +71,14 @@ class SimilarityClustering:
         similar: Local | CodedSimilarity,
         n_clusters: Sequence[int],
     ) -> ClusterScores:
-        """Have the server tell the gap after each of some numbers of eigenvalues."""
+        """Have the server report the gap after each of some numbers of eigenvalues."""
         asked = list(n_clusters)
         if (graph := self._graph(federation, similar)) is not None:
             return federation.publish(server.eigengaps_of_graph, graph, asked, self.seed)
         return federation.publish(server.eigengaps, similar, asked)
 
     def _graph(self, federation: Federation, similar: Local | CodedSimilarity) -> Local | None:
-        """Return the graph of the most similar samples, None where all similarities count."""
+        """Return the graph of the most similar samples, None without `sparsify`."""
         if isinstance(similar, CodedSimilarity):
             return similar.graph
         return graph_of_rows(federation, similar, self.neighbors) if self.sparsify else None
@@ -87,10 +86,10 @@ class SimilarityClustering:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What `predict_new` needs of a fit, as handles of what stays at the parties.
+    """What `predict_new` needs of a fit: handles of data that stay at the parties.
 
-    `final` and `dictionary` are the last one at clients and server; new samples are compared with
-    `reference`; `before` has the noise multipliers of earlier starts' releases.
+    `final` and `dictionary` are the last one at clients and server; `reference` is the result of
+    `learned`; `before` has the noise multipliers of earlier starts' releases.
     """
 
     planned: Planned
@@ -106,7 +105,7 @@ class Fitted:
 def predict_new(
     federation: Federation, fitted: Fitted, new: PerClient[Local[ClientStore]]
 ) -> PerClient[Sent[LabelledSamples]]:
-    """Label new samples by the clustered ones that are most similar; return what clients tell."""
+    """Label new samples by the most similar clustered ones; return the clients' messages."""
     how, planned, clients = fitted.how, fitted.planned, tuple(new)
     samples = federation.on_clients(party.new_samples, new, planned.noise, clients=clients)
     rows = federation.on_clients(

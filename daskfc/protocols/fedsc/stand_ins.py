@@ -1,7 +1,6 @@
-"""What stands for FedSC's steps in a rehearsal.
+"""Stubs for FedSC's steps in a rehearsal.
 
-How many atoms there are and how wide the kernel is follows from clients' samples: where parameters
-do not say it, the clients' stores are read, as a client does.
+The number of atoms and the kernel's width, if not given, are computed from the clients' stores.
 """
 
 import math

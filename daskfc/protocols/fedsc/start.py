@@ -20,17 +20,14 @@ _NAME = "dictionary"
 
 @dataclass(frozen=True)
 class Start:
-    """The dictionary a fit starts from: "moments", "normal" or "last"; "moments" if none was kept.
-
-    `n_atoms` is None where it is still to be chosen.
-    """
+    """A fit's first dictionary: "moments", "normal" or "last"; `n_atoms` is None if not chosen."""
 
     kind: str
     n_atoms: int | None
 
     @classmethod
     def found(cls, federation: Federation, kind: str, n_atoms: int | None) -> Self:
-        """Ask the server what it kept, where that is to be the start."""
+        """Return the start; for "last" ask the server, and take "moments" if it kept none."""
         if kind != "last":
             return cls(kind, n_atoms)
         kept = federation.publish(find).n_rows
@@ -39,7 +36,7 @@ class Start:
     def dictionary(
         self, federation: Federation, sums: Aggregation, planned: Planned, seed: int
     ) -> Local[Dictionary]:
-        """Have the server make the first dictionary."""
+        """Have the server compute the first dictionary."""
         plan = planned.plan
         if self.kind == "last":
             return federation.on_server(last_dictionary, plan)
@@ -52,7 +49,7 @@ class Start:
 
 
 def find(last_result: LastResult) -> StartFound:
-    """Tell the caller whether there is a dictionary of the last fit, and its size."""
+    """Return whether there is a dictionary of the last fit, and its size, for the caller."""
     return StartFound.of(last_result, _NAME)
 
 
@@ -70,6 +67,6 @@ def last_dictionary(plan: KernelPlan, last_result: LastResult) -> Dictionary:
 
 
 def keep(dictionary: Dictionary, last_result: LastResult) -> bool:
-    """Keep the last dictionary for the next fit to start from."""
+    """Keep the last dictionary as the next fit's start."""
     last_result.keep({_NAME: np.asarray(dictionary.atoms)})
     return True

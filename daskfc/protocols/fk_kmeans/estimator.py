@@ -254,7 +254,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     def _planned(
         self, federation: Federation, sums: Aggregation, noise: Noise | None
     ) -> tuple[Planned, int]:
-        """Agree on the kernel's width; find the iteration where an earlier start was interrupted."""
+        """Agree on the kernel's width; find where an earlier start of this fit was interrupted."""
         folder, begun = None, None
         sums.prepare()
         key = repr(sorted(self.get_params(deep=False).items()))

@@ -64,7 +64,7 @@ def view_of_all(
     n_neighbors: int | None,
     radius2: float | None,
 ) -> View:
-    """Return the clusterer's input from all distances: "full", "blocks", "neighbours" or "radius"."""
+    """Return the clusterer's input: "full" distances, "blocks", "neighbours" or "radius"."""
     if isinstance(found, DistanceTiles):
         if needs == "blocks":
             return found.in_order(workspace)

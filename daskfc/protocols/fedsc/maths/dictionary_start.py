@@ -1,4 +1,4 @@
-"""What FedSC agrees on before its first round: kernel width, number of atoms, first dictionary.
+"""FedSC's choices before the first round: kernel width, number of atoms, first dictionary.
 
 Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity
             Reconstruction", NeurIPS 2023, Appendix D.3.
@@ -9,12 +9,12 @@ Notation    paper     here           shape, range
             d         n_atoms        int >= 1
             tol       mass           in (0, 1], 0.99 in the paper
             Z⁰        -              (d, m) float64, the first dictionary
-Departures  (1) Each client counts atoms from its own kernel, Eq. (43), for the paper's rule needs
-            the kernel of all data; above 1,000 samples it reads a random 1,000 of them, and above
-            20,000 so many for Eq. (42). (2) Where 0.99 of the eigenvalues take more than 200 atoms,
-            which no client of the paper's tables needs, 0.95 of them are enough. (3) The first
-            dictionary has the mean and spread of every feature, from two secure sums; the published
-            normals are `normal_dictionary`, from which gradient steps fail on images.
+Departures  (1) Each client counts atoms from its own kernel, Eq. (43), since the paper's rule needs
+            the kernel of all data; it reads at most 1,000 random samples, and 20,000 for Eq. (42).
+            (2) Where 0.99 of the eigenvalues' sum takes more than 200 atoms, which no client of the
+            paper's tables needs, 0.95 is enough. (3) The first dictionary has the mean and spread
+            of every feature, from two secure sums; the published normals are `normal_dictionary`,
+            from which gradient steps fail on images.
 """
 
 import math
@@ -42,16 +42,16 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_BLOCK = 1 << 22  # distances held at a time: 32 MiB
-_READ = 1000  # ours: samples of which a client counts its atoms
-_MANY = 200  # ours: more than what clients of the paper's tables need (D98)
+_BLOCK = 1 << 22  # distances in memory at a time: 32 MiB
+_READ = 1000  # ours: samples from which a client counts its atoms
+_MANY = 200  # ours: more than clients of the paper's tables need (D98)
 
 
 def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> float:
     """Return one client's part of Eq. (42), Σ_ij |x_i - x_j| / n², in units of the data.
 
-    Pairs of a sample with itself count, as in the published runs; 0 for a single sample. Above
-    `max_samples`, a random subset is read: the error is below a hundredth of the distances' spread.
+    Pairs of a sample with itself count, as in the published runs. Above `max_samples`, a random
+    subset is read: the error is below a hundredth of the distances' spread.
     """
     X = _some(real_matrix(X, "X"), max_samples, seed, "mean distance")
     n = len(X)
@@ -61,7 +61,7 @@ def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> 
     parts = []
     for start in range(0, n, step):
         rows = Y[start : start + step]
-        block = rows @ Y[start:].T  # each pair once; a pair inside the first square twice
+        block = rows @ Y[start:].T  # each pair once, but twice within the first square
         block *= -2.0
         block += g[start:]
         block += g[start : start + step, None]
@@ -76,10 +76,9 @@ def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> 
 def count_atoms(
     X: ArrayLike, width: float, *, mass: float = 0.99, seed: int = 0, max_samples: int = 2000
 ) -> int:
-    """Return how many eigenvalues of a client's kernel hold a share `mass` of their sum, Eq. (43).
+    """Return how many eigenvalues of a client's kernel have a share `mass` of their sum, Eq. (43).
 
-    Above `max_samples`, a random subset is read. Privacy: the number leaves the client in the
-    clear.
+    Above `max_samples`, a random subset is read. Privacy: the number leaves the client in clear.
     """
     params = {"width": width, "mass": mass, "seed": seed, "max_samples": max_samples}
     rules = {
@@ -93,11 +92,10 @@ def count_atoms(
 
 
 def default_atoms(X: ArrayLike, width: float) -> int:
-    """Return how many atoms a client asks for, in [1, min(n, 1000)]; it leaves it in the clear.
+    """Return the default number of atoms of a client, in [1, min(n, 1000)] (D98).
 
-    It is `count_atoms` for 0.99; where that exceeds 200, for 0.95 but at least 200. Fewer would
-    lose neighbours in low dimensions; in high ones labels differ as little as between two seeds
-    (D98).
+    It is `count_atoms` for 0.99; where that exceeds 200, for 0.95 but at least 200. Privacy: it
+    leaves the client in clear.
     """
     check_params("default_atoms", {"width": width}, {"width": real(above=0)})
     return _enough(_sums_of_eigenvalues(X, width, seed=0, max_samples=_READ))
@@ -106,8 +104,7 @@ def default_atoms(X: ArrayLike, width: float) -> int:
 def width_and_atoms(X: ArrayLike) -> tuple[float, int]:
     """Return `mean_distance` and `default_atoms` at that width; 0 and 1 where samples are equal.
 
-    Up to 2,048 samples both use the same distances. Privacy: both numbers leave the client in the
-    clear.
+    Privacy: both numbers leave the client in clear.
     """
     X = real_matrix(X, "X")
     n = len(X)
@@ -124,7 +121,7 @@ def width_and_atoms(X: ArrayLike) -> tuple[float, int]:
 
 
 def _enough(sums: Floats) -> int:
-    """Return how many eigenvalues are enough by default, of the sums of the 1, 2, ... largest."""
+    """Return the default number of atoms, from the sums of the 1, 2, ... largest eigenvalues."""
     atoms = _holding(sums, 0.99)
     return atoms if atoms <= _MANY else max(_MANY, _holding(sums, 0.95))
 
@@ -142,20 +139,20 @@ def _sums_of_kernel(K: Floats) -> Floats:
 
 
 def _holding(sums: Floats, mass: float) -> int:
-    """Return how many of the largest eigenvalues hold a share of all."""
+    """Return how many of the largest eigenvalues have a share of the whole sum."""
     n = len(sums)
-    # A full share is reached by the last eigenvalue that rounding does not hide.
+    # The whole sum is reached by the last eigenvalue above rounding errors.
     wanted = min(mass, 1.0 - n * np.finfo(np.float64).eps) * sums[-1]
     return min(int(np.searchsorted(sums, wanted)) + 1, n)
 
 
 def _some(X: Floats, most: int, seed: int, purpose: str) -> Floats:
-    """Return all rows, or so many of them at random."""
+    """Return all rows, or a random `most` of them."""
     return X if len(X) <= most else X[_drawn(len(X), most, seed, purpose)]
 
 
 def _drawn(n: int, most: int, seed: int, purpose: str) -> NDArray[np.int64]:
-    """Return the numbers of these rows."""
+    """Return the indices of these rows."""
     if n <= most:
         return np.arange(n)
     return generator(seed, purpose).choice(n, most, replace=False)
@@ -163,7 +160,7 @@ def _drawn(n: int, most: int, seed: int, purpose: str) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Moments:
-    """What clients sum for the first dictionary: samples, and sums and squares by feature."""
+    """Moments of all samples for the first dictionary: their number, sums and sums of squares."""
 
     count: int
     sums: Floats

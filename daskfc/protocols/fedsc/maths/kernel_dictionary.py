@@ -13,11 +13,10 @@ Notation    paper     here           shape, range
             K(Z, X)   K_zx           (d, n)
             K(Z, Z)   K_zz           (d, d)
 Departures  (1) The default step on Z is one preconditioned step in closed form; the paper's
-            gradient steps, Eq. (16), are the other kind. (2) Between two preconditioned steps C is
-            computed anew, for the closed form holds at the optimal C only; between gradient steps
-            it stays, as in the paper. (3) A gradient step is halved until the objective falls by
-            the amount that a step of 1 / L must bring, since L is an estimate. (4) λ = 0 is
-            refused.
+            gradient steps, Eq. (16), are the other kind. (2) C is recomputed between preconditioned
+            steps, since the closed form holds at the optimal C only, but not between gradient
+            steps, as in the paper. (3) A gradient step is halved until the objective falls as much
+            as by a step of 1 / L, since L is an estimate. (4) λ = 0 is refused.
 
 With the preconditioned step a client's Z_p is, up to the damping, a linear combination of its own
 samples: it must leave the client under a secure sum only.
@@ -50,7 +49,7 @@ _RULES: dict[str, Constraint] = {
     "steps": integer(1),
     "kind": one_of("preconditioned", "gradient"),
 }
-_DAMPING = 1e-10  # of the mean of the diagonal; atoms that a client does not use make M singular
+_DAMPING = 1e-10  # relative to the mean diagonal; atoms that a client does not use make M singular
 
 
 def _check_scalars(owner: str, **params: object) -> None:
@@ -60,7 +59,7 @@ def _check_scalars(owner: str, **params: object) -> None:
 def coefficients(X: ArrayLike, Z: ArrayLike, width: float, ridge: float) -> Floats:
     """Return the C-step (d, n), Eqs. (9) and (14): C = (K(Z, Z) + λI)⁻¹ K(Z, X), by Cholesky.
 
-    Refuse a ridge that is lost in rounding.
+    Refuse a ridge below rounding errors.
     """
     _check_scalars("coefficients", width=width, ridge=ridge)
     X, Z = same_features(X, Z)
@@ -82,7 +81,7 @@ def _coefficients(K_zx: Floats, K_zz: Floats, ridge: float) -> Floats:
 def objective(K_zx: Floats, K_zz: Floats, C: Floats, ridge: float) -> float:
     """Return the client's objective, Eq. (8): ½ |ϕ(X) - ϕ(Z) C|² + ½ λ |C|².
 
-    It is at least 0 up to rounding. No n × n kernel is formed: Tr K(X, X) = n for the Gaussian.
+    No n × n kernel is formed: Tr K(X, X) = n for the Gaussian.
     """
     # ½ n - Tr(Cᵀ K_zx) + ½ Tr(Cᵀ (K_zz + λI) C), the last from the (d, d) matrix C Cᵀ
     A = C @ C.T
@@ -117,7 +116,7 @@ def _descend(X: Floats, Z: Floats, C: Floats, width: float, ridge: float, steps:
         slope = float(np.vdot(G, G))
         eta = 1.0 / lipschitz if lipschitz > 0 else 0.0
         rounding = 4 * np.finfo(np.float64).eps * (abs(now) + C.shape[1])
-        while eta * slope > rounding:  # below it no fall could be told from rounding
+        while eta * slope > rounding:  # a smaller decrease is within rounding errors
             trial = Z - eta * G  # Eq. (16)
             K_zx, K_zz = gaussian_kernel(X, trial, width).T, atom_kernel(trial, width)
             value = objective(K_zx, K_zz, C, ridge)
@@ -135,7 +134,7 @@ def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
 
     It is (M + μI)⁻¹ ((C ∘ K(Z, X)) X + μ Z), M = (C Cᵀ) ∘ (K(Z, Z) + λI) and μ = 1e-10 mean(diag
     M), or Z - r² (diag(W 1) - 2 diag(Q 1) + 2 Q)⁻¹ ∂f/∂Z: at that C, K_zx = (K_zz + λI) C and the
-    bracket is M, a positive semidefinite Hadamard product. An atom that no sample uses stays.
+    bracket is M, a positive semidefinite Hadamard product. An unused atom does not move.
     """
     K_zx, K_zz = gaussian_kernel(X, Z, width).T, atom_kernel(Z, width)
     C = _coefficients(K_zx, K_zz, ridge)
@@ -144,14 +143,14 @@ def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
     C *= K_zx  # now W of Eq. (15)
     target = C @ X
     mean = float(np.trace(M)) / len(Z)
-    if mean == 0.0:  # no sample is near any atom, as far as float64 can tell
+    if mean == 0.0:  # all kernel values underflow: no sample is near any atom
         return Z
     damping = _DAMPING * mean
     while True:
         try:
             factor = scipy.linalg.cho_factor(M + damping * eye, lower=True)
         except scipy.linalg.LinAlgError:
-            damping *= 10.0  # ends: M has no eigenvalue below -d ε mean(diag M) or so
+            damping *= 10.0  # terminates: eigenvalues of M are above about -d ε mean(diag M)
         else:
             step: Floats = scipy.linalg.cho_solve(factor, target + damping * Z)
             return step
@@ -168,7 +167,7 @@ def local_update(
 ) -> Floats:
     """Return a client's dictionary Z_p (d, m) after one round of local steps, Eqs. (9) and (10).
 
-    It may leave the client under a secure sum only. The module says when C is computed anew.
+    It may leave the client under a secure sum only.
     """
     _check_scalars("local_update", width=width, ridge=ridge, steps=steps, kind=kind)
     X, Z = same_features(X, Z)

@@ -8,8 +8,8 @@ Notation    paper      here           shape, range
             -          graph          (n, n) sparse, the result of Eq. (25)
             Δ          degrees        (n,) float64, loops count
             K          n_clusters     int >= 1
-Departures  Without Eq. (25) the embedding is that of K̂ as it is, unscaled, in O(n d²) from the
-            singular vectors of Δ^(-1/2) B.
+Departures  Without Eq. (25) the embedding is that of the unscaled K̂, in O(n d²) from the singular
+            vectors of Δ^(-1/2) B.
 """
 
 import numpy as np
@@ -48,8 +48,7 @@ def normalised_with_loops(graph: Graph) -> NormalisedAdjacency:
 def graph_embedding(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) -> Floats:
     """Return the rows (n, K) that Ng, Jordan and Weiss cluster: unit rows of the top eigenvectors.
 
-    `laplacian_embedding` divides each row by the root of its degree, which this normalisation
-    cancels. Rows of zeros stay.
+    Rows of zeros stay.
     """
     n = adjacency.root_degrees.size
     check_params("graph_embedding", {"n_clusters": n_clusters}, {"n_clusters": integer(1, n)})
@@ -60,10 +59,7 @@ def graph_embedding(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) 
 def cluster_graph(
     graph: Graph, n_clusters: int, *, seed: int, n_init: int = 50, max_iter: int = 300
 ) -> Partition:
-    """Cluster samples from their sparse similarity, Eq. (12), in order of appearance.
-
-    The result has a note when the graph has more components than clusters.
-    """
+    """Cluster samples on their sparse similarity, Eq. (12); labels are in order of appearance."""
     _check_runs(seed, n_init, max_iter)
     adjacency = normalised_with_loops(graph)
     rows = graph_embedding(adjacency, n_clusters, seed)
@@ -80,8 +76,7 @@ def cluster_graph(
 def graph_eigengaps(graph: Graph, most: int, seed: int) -> Floats:
     """Return the gaps (most,) between the k-th and the next eigenvalue of a similarity's Laplacian.
 
-    Eigenvalues ascend from k = 1; the largest gap suggests the number of clusters. `most` is below
-    n.
+    Eigenvalues ascend from k = 1; `most` is below n.
     """
     return np.diff(laplacian_eigenvalues(normalised_with_loops(graph), most + 1, seed))
 
@@ -90,7 +85,7 @@ def row_embedding(B: ArrayLike, n_clusters: int) -> Floats:
     """Return the rows (n, K) that Ng, Jordan and Weiss cluster, of K̂ = B Bᵀ with all its entries.
 
     They are the top left singular vectors of Δ^(-1/2) B, rows divided by their norms, in O(n d²).
-    Refuse samples whose similarities do not sum to more than 0, where Δ^(-1/2) does not exist.
+    Refuse samples with similarities that do not sum to more than 0.
     """
     B = real_matrix(B, "B")
     rule = integer(1, min(B.shape))
@@ -103,7 +98,7 @@ def row_eigengaps(B: ArrayLike, most: int) -> Floats:
     """Return the gaps between the k-th and next eigenvalue of the Laplacian of K̂ = B Bᵀ, O(n d²).
 
     Gaps (most,) are infinite beyond d, where there are no more vectors to cluster. The eigenvalues
-    are 1 less those of Bᵀ Δ⁻¹ B, and 1 for all others.
+    are 1 minus those of Bᵀ Δ⁻¹ B, and 1 for all others.
     """
     B = real_matrix(B, "B")
     rule = integer(1, len(B) - 1)
@@ -132,10 +127,7 @@ def _over_degrees(B: Floats) -> Floats:
 def cluster_rows(
     B: ArrayLike, n_clusters: int, *, seed: int, n_init: int = 50, max_iter: int = 300
 ) -> Partition:
-    """Cluster samples from K̂ = B Bᵀ with all its entries: Eq. (12) without Eq. (25).
-
-    The number of clusters is at most min(n, d).
-    """
+    """Cluster samples on all entries of K̂ = B Bᵀ, Eq. (12) without Eq. (25), K <= min(n, d)."""
     _check_runs(seed, n_init, max_iter)
     return _k_means(row_embedding(B, n_clusters), n_clusters, seed, n_init, max_iter)
 

@@ -1,4 +1,4 @@
-"""What FedSC claims and what it leaks: scales of its noise, bounds on errors, attacks."""
+"""The privacy of FedSC: noise scales, bounds on errors, and attacks that measure leakage."""
 
 from daskfc.protocols.fedsc.privacy.attacks import cluster_coefficients, reconstruct_rows
 from daskfc.protocols.fedsc.privacy.bounds import (

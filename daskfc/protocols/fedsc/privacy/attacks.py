@@ -1,8 +1,8 @@
-"""What FedSC's factors give away: clusters from C, and the rows themselves from Z and C.
+"""Attacks on FedSC's factors: clusters from C, and the rows themselves from Z and C.
 
 Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",
             NeurIPS 2023: "Malicious attack on C" and Table 6 (Appendix D.4), for the first. The
-            second is ours; the paper holds that recovering X from Z and C is "very difficult".
+            second is ours; the paper calls recovering X from Z and C "very difficult".
 Notation    paper  here   meaning
             X      X      (n, m), private rows
             Z      Z      (d, m), atoms
@@ -24,8 +24,8 @@ __all__ = ["cluster_coefficients", "reconstruct_rows"]
 Floats: TypeAlias = NDArray[np.float64]
 
 _BLOCK = 1 << 21  # ours: numbers in a block's matrices of derivatives (16 MiB)
-_TINY = 1e-12  # ours: kernel values below it, beyond 7.4 widths, tell no distance
-_STILL = 1e-10  # ours: a step shorter than this many widths is the last
+_TINY = 1e-12  # ours: smaller kernel values, beyond 7.4 widths, are too inexact for distances
+_STILL = 1e-10  # ours: the search ends at a step shorter than this many widths
 
 
 def _matrix(values: ArrayLike, name: str) -> Floats:
@@ -42,8 +42,7 @@ def cluster_coefficients(
 ) -> NDArray[np.int64]:
     """Run Table 6's attack: k-means labels (n,) from the columns of C (d, n), noisy or not.
 
-    It needs neither Z nor the kernel. Its accuracy against the protocol's own shows how much of the
-    clustering C alone reveals; a better attack may learn more.
+    It needs neither Z nor the kernel. A better attack may learn more.
     """
     check("the attack on C", n_clusters=n_clusters, seed=seed, n_init=n_init)
     columns = _matrix(C, "C")
@@ -76,8 +75,8 @@ def _step(jacobian: Floats, residual: Floats, damping: Floats) -> Floats:
 def _plane(Z: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the atoms in coordinates of their own plane, its origin (m,) and its axes (q, m).
 
-    Where the plane is not all of R^m, every atom gets a last coordinate of 0: a row's distance from
-    the plane, without its direction, on which no kernel value depends.
+    Where the plane is not all of R^m, atoms have a last coordinate of 0, the distance from it; no
+    kernel value depends on the direction of a row from the plane.
     """
     origin = Z.mean(0)
     _, singular, axes = np.linalg.svd(Z - origin, full_matrices=False)
@@ -90,9 +89,9 @@ def _plane(Z: Floats) -> tuple[Floats, Floats, Floats]:
 def _from_distances(values: Floats, Z: Floats, q: int, start: Floats, width: float) -> Floats:
     """Return the rows whose squared distances to the atoms fit -2r² log(values), weighted.
 
-    Differences of those equations to their weighted mean are linear in a row's q coordinates in the
-    plane; the mean then gives the distance from it. An error e of a value k is e/k in its
-    logarithm, hence the weights k.
+    Differences of these equations to their weighted mean are linear in a row's q coordinates; the
+    mean gives its distance from the plane. Weights are k, as an error e of a value k is e/k in its
+    logarithm.
     """
     seen = values > _TINY
     k = np.where(seen, values, 1.0)
@@ -111,17 +110,17 @@ def _from_distances(values: Floats, Z: Floats, q: int, start: Floats, width: flo
     if Z.shape[1] > q:
         within = ((found[:, None, :q] - atoms[None]) ** 2).sum(2)
         height = np.sqrt(np.maximum((share * (squared - within)).sum(1), 0.0))
-        found[:, q] = np.maximum(height, 0.01 * width)  # at 0 it could not grow: ours
+        found[:, q] = np.maximum(height, 0.01 * width)  # ours: the derivative is 0 at height 0
     return found
 
 
 def _fit_block(values: Floats, Z: Floats, q: int, width: float, max_iter: int) -> Floats:
-    """Levenberg and Marquardt's least squares of k(Z, x) to `values` (n, d), row by row."""
+    """Fit k(Z, x) to `values` (n, d) row by row, by Levenberg-Marquardt least squares."""
 
     def cost(X: Floats, of: NDArray[Any]) -> Floats:
         k = _kernel(X, Z, width)
         squared = ((k - values[of]) ** 2).sum(1)
-        # out of every atom's sight the cost is flat, and a minimum at infinity is no row
+        # far from all atoms the cost is flat, and a minimum at infinity is no row
         return np.where(k.max(1) > _TINY, squared, np.inf)
 
     open_rows = np.arange(len(values))
@@ -130,7 +129,7 @@ def _fit_block(values: Floats, Z: Floats, q: int, width: float, max_iter: int) -
     X = np.where(total > 0, weights @ Z / np.where(total > 0, total, 1.0), Z.mean(0))
     X[:, q:] = width / 10  # ours: as above
     now = cost(X, open_rows)
-    with np.errstate(all="ignore"):  # a start that is no number is not taken
+    with np.errstate(all="ignore"):  # a NaN start is not taken
         closed = _from_distances(values, Z, q, X, width)
         better = cost(closed, open_rows) < now
     X[better] = closed[better]
@@ -148,7 +147,7 @@ def _fit_block(values: Floats, Z: Floats, q: int, width: float, max_iter: int) -
         now[open_rows[good]] = then[good]
         factor = np.where(good, 0.1, 10.0)
         damping[open_rows] = np.clip(damping[open_rows] * factor, 1e-12, None)
-        # rejected steps shorten with the damping, so that every row ends here
+        # rejected steps get shorter with the damping, so that every row ends here
         open_rows = open_rows[np.linalg.norm(step, axis=1) > _STILL * width]
         if not open_rows.size:
             break

@@ -1,4 +1,4 @@
-"""How far FedSC's similarity may be from the true one when data or factors carry noise.
+"""Bounds on the error of FedSC's similarities when data or factors have noise.
 
 Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",
             NeurIPS 2023: Theorem 3.1 (Appendix F) and Theorem 3.8 (Appendix I).
@@ -12,9 +12,9 @@ Notation    paper          here              meaning
             X, C           X (n, m), Z (d, m), C (d, n): our rows are samples, the paper's columns
 Departures  Theorem 3.8 takes the noise of an atom for χ² with d degrees of freedom; an atom lies
             in R^m, so it has m (Appendix I, below T.4). With m > d the printed bound is too small.
-            Theorem 3.1 is as printed, with the roots that it lost in print taken from Appendix F.
+            Theorem 3.1 is as printed, with the roots missing in print from Appendix F.
 
-Similarities lie in [0, 1]: a bound of 1 or more is true and says nothing about them.
+Similarities lie in [0, 1]: a bound of 1 or more says nothing about them.
 """
 
 import numpy as np
@@ -68,7 +68,7 @@ def perturbed_data_bound(
 
     It is ((σξ + √2 θ)² - 2θ²) / r² + (√d τ_C + 1) γ (Eq. 24, Appendix F), ξ² = m + 2√(mt) + 2t and
     t = ln(n(n-1) / failure). θ is of true rows, about their mean if smaller; τ_C and γ are of noisy
-    rows. √2 θ has the root lost in print: by (79), 2σ²ξ² + 4√2 σξθ over 2r².
+    rows. √2 θ has the root missing in print: by (79), 2σ²ξ² + 4√2 σξθ over 2r².
     """
     check(
         "the bound of Theorem 3.1",

@@ -1,4 +1,4 @@
-"""How much noise FedSC needs: the paper's statements, and sensitivities that can be relied on.
+"""Noise scales of FedSC: the paper's statements, and sensitivities that are proven.
 
 Paper       Qiao, Ding, Fan, "Federated Spectral Clustering via Secure Similarity Reconstruction",
             NeurIPS 2023: Proposition 3.7 (Appendix H), Theorem 3.9 (Appendices J, K, L).
@@ -8,13 +8,12 @@ Notation    paper        here              meaning
             τ_Z          dictionary_norm   largest spectral norm of a dictionary in any round
             Υ            reach             largest distance of an atom and a row
             λ, r, η, S   ridge, width, step, n_rounds
-Departures  (1) Lemma J.2 compares two gradient steps with C held fixed, though the replaced row's
-            own column of C changes as well, and so does Q, which is made of C. Its sensitivity
-            can therefore be exceeded (a test shows by how much); it is given here under a name
-            that says "printed", and `gradient_sensitivity` is the one that holds.
-            (2) τ_C, τ_Z, Υ and the step must be limits set beforehand. Measured on private data,
-            as the paper's experiments set their noise by the factors' own spread, they are
-            releases themselves, and the guarantee is void.
+Departures  (1) Lemma J.2 compares two gradient steps with C fixed, though the replaced row's own
+            column of C changes as well, and so does Q. Its sensitivity can therefore be exceeded
+            (a test shows by how much); it is `printed_dictionary_sensitivity` here, and
+            `gradient_sensitivity` holds.
+            (2) τ_C, τ_Z, Υ and the step must be limits set beforehand. If measured on private data,
+            as in the paper's experiments, they are releases themselves, and the guarantee is void.
             (3) Neither covers several local steps or the closed-form step for Z: for those clip
             the client's change of Z (`clip_matrix`), with sensitivity twice the bound.
 
@@ -40,7 +39,7 @@ __all__ = [
 def perturbed_data_sigma(epsilon: float, delta: float, data_norm: float) -> float:
     """Return Proposition 3.7's noise on the data, σ = 2cτ_X/ε with c² = 2 ln(1.25/δ), ε < 1.
 
-    It protects each row even from the server, as one release however many rounds follow.
+    It protects each row even from the server, as one release for any number of rounds.
     ``gaussian_sigma(epsilon, delta, 2 * data_norm)`` is less, and valid for any ε.
     """
     check("Proposition 3.7", data_norm=data_norm)
@@ -51,9 +50,9 @@ def composed_sigma(epsilon: float, delta: float, sensitivity: float, n_rounds: i
     """Return Theorem 3.9's noise on Z in each of S rounds, σ_Z = √(8 S Δ² log(e + ε/δ)) / ε.
 
     From Kairouz, Oh, Viswanath, ICML 2015, Theorem 4.3 (FedSC, Lemma J.2); 1.4 to 2.8 times the
-    exact `noise_multiplier`. Refuse ε of about 10 log(e + ε/δ) and more: although the source says
-    "any ε", the exact test finds too little noise. The theorem takes `classical_sigma` for C, and
-    adds ε and δ.
+    exact `noise_multiplier`. Refuse ε of about 10 log(e + ε/δ) and more, where the noise is too
+    little in spite of the source's "any ε". The theorem takes `classical_sigma` for C, and adds ε
+    and δ.
     """
     check("Theorem 3.9", epsilon=epsilon, delta=delta, sensitivity=sensitivity, n_rounds=n_rounds)
     mu = epsilon / np.sqrt(8 * np.log(np.e + epsilon / delta))  # √S Δ/σ_Z
@@ -70,8 +69,8 @@ def printed_coefficient_sensitivity(
 ) -> float:
     """Return Lemma J.1's sensitivity of C, 2√d τ_X (τ_X + Υ) / (λ r²), for a fixed dictionary.
 
-    Fixed means public or released with noise. Appendix K, after Eq. (114); `classical_sigma` of it
-    is Theorem 3.9's σ_C.
+    Fixed means public or released with noise. Appendix K, after Eq. (114); Theorem 3.9's σ_C is
+    `classical_sigma` of it.
     """
     check("Lemma J.1", ridge=ridge, width=width, n_atoms=n_atoms, data_norm=data_norm, reach=reach)
     return float(2 * np.sqrt(n_atoms) * data_norm * (data_norm + reach) / (ridge * width**2))
@@ -105,8 +104,7 @@ def printed_dictionary_sensitivity(
     """Return Lemma J.2's sensitivity of a gradient step on Z, for C held fixed.
 
     It is (2η√d τ_C τ_X / r²)(1 + (τ_X + τ_Z)(τ_X + Υ) / r²), the factor garbled in print being T.1
-    plus T.2 times η/r² (Appendix L). FedSC's C changes with a row: for comparison, not for
-    protection.
+    plus T.2 times η/r² (Appendix L). For comparison only: FedSC's C changes with a row.
     """
     check(
         "Lemma J.2",
