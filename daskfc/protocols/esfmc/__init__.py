@@ -27,7 +27,7 @@ Notation    paper    here                  shape, range
 Messages    who → whom        class              what it reveals
             client → client   KeyOffer, SealedDigestKey   the key of the digests, to clients
             client → server   SampleDigests      which samples clients share
-            server → client   LinkedSamples      how many there are, which all views have
+            server → client   LinkedSamples      number of samples, and which all views have
             client → server   SharedFeatures     Z_c of every sample, in every round
             client → server   Assignments        Q^m, with incomplete="align"; new samples of
                                                  several views in `predict`
@@ -37,28 +37,28 @@ Messages    who → whom        class              what it reveals
             server → caller   LinkReport, RoundReport
             client → caller   TrainingLosses, LabelledSamples
 
-Departures  (1) The second term of Eq. (4) is printed with the sign of the logarithm of a
-                likelihood, which training would make small: it is the cross-entropy here.
-            (2) The third term counts rows in bins, and counts have no gradient: `losses` has
-                estimators of dependence that have one.
-            (3) Clusters keep their numbers between rounds (Hungarian method), or heads would learn
-                other numbers each time.
+Departures  (1) The second term of Eq. (4) is printed with the sign of a log-likelihood, which
+                training would minimise: here it is the cross-entropy.
+            (2) The third term counts rows in bins, which has no gradient: `losses` has
+                differentiable estimators of dependence.
+            (3) Clusters keep their numbers between rounds (Hungarian method), so that heads need
+                not learn other numbers each time.
             (4) Recipe "robust", the default: Adam preconditions the gradient of Eq. (7), so that
-                it is no sampler of Eq. (6); local labels by spectral clustering; a view counts in
-                the first round as its own clusters are separate (modularity); the server clusters
+                it does not sample Eq. (6); local labels are from spectral clustering; in the first
+                round a view is weighted by the modularity of its own clusters; the server clusters
                 as in `maths.grouping`. Recipe "paper" is the text.
             (5) With "align" and "robust", heads learn from samples that all views have, and the
-                alignment loss counts a tenth: as printed, heads learn from labels that follow from
-                themselves. A sample that a view lacks gets the label that Q has: rows that are
-                filled in (Eq. 13) say no more than Q, and k-means on them less.
-            (6) A sample that only some views have gets the label that most of their heads say.
-            (7) With "robust" networks see a view in `units` of its own, which the paper does not
-                name: labels do not depend on the unit in which a client keeps its view.
-            (8) The noise of Eq. (7) comes from the algorithm's seed. It hides nothing from anybody,
-                and no promise of privacy rests on it: noise on shared features is apart.
+                alignment loss has weight 0.1: as printed, heads learn from their own labels. A
+                sample that a view lacks gets its label from Q: rows that are filled in (Eq. 13)
+                contain no more than Q, and k-means on them gives less.
+            (6) A sample that only some views have gets the majority label of their heads.
+            (7) With "robust" networks see a view in its own `units`, so that labels do not depend
+                on the unit in which a client keeps its view; the paper names none.
+            (8) The noise of Eq. (7) comes from the algorithm's seed and protects nothing; noise on
+                shared features, for privacy, is separate.
 
-Modules     The networks need JAX: `framework`, `networks`, `losses`, `optimisers`, `epochs` and
-            `training`. A step imports `training` inside, so that all else works without.
+Modules     Only `networks` needs JAX. A step imports `networks.training` inside, so that all else
+            works without it.
 """
 
 from daskfc.protocols.esfmc.estimator import ESFMC

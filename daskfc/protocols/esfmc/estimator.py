@@ -1,4 +1,4 @@
-"""ESFMC: the estimator that wires the steps of both sides."""
+"""ESFMC: the estimator, which runs the steps of clients and server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -45,39 +45,39 @@ LOSS_WEIGHTS = Constraint(
 
 
 class ESFMC(FederatedClusterer):
-    """Multi-view clustering by networks at the clients that share clustering features only.
+    """Multi-view clustering by networks at the clients that share only clustering features.
 
     Parameters
     ----------
     n_clusters : int
         Number of clusters, the paper's K, at least 2.
     latent_dim : int, optional
-        Columns of Z; by default the recipe's, as all that follow.
+        Columns of Z; by default from the recipe, like the following parameters.
     shared_dim : int, optional
         Columns of Z_c, at least 1; by default as many as Z has.
     separate_encoders : bool
-        True gives Z_c an encoder of its own, which no row is reconstructed from.
+        Give Z_c its own encoder, which is not used to reconstruct rows.
     rounds : int, optional
-        R, of training and clustering, at most.
+        R, rounds of training and clustering, at most.
     local_epochs : int, optional
         Passes over a client's samples in a round.
     pretraining_epochs : int, optional
-        Passes before the first round, which only reconstruct.
+        Passes before the first round, for reconstruction only.
     alpha : float, optional
         α, weight of the model-data constraint I(w; X), as the temperature of Langevin dynamics;
-        0 for none. No protection.
+        0 for none. It does not protect privacy.
     dropout : float, optional
         Share of columns and hidden units that are left out in training, in [0, 0.95].
     loss_weights : mapping of str to float, optional
-        What the terms of Eqs. (4) and (12) count: "reconstruction", "label", "dependence" and
+        Weights of the terms of Eqs. (4) and (12): "reconstruction", "label", "dependence" and
         "alignment"; at least 0.
     incomplete : {"local", "align"}
-        What becomes of samples that some view lacks: their own clients label them, or clients
-        share assignments Q, by which networks are aligned and they are labelled (Section 3.5);
-        with recipe "paper" clients also fill in rows by Q.
+        How samples that some view lacks are labelled: by their own clients, or by assignments Q
+        that clients share, to which networks are aligned (Section 3.5); with recipe "paper"
+        clients also fill in rows by Q.
     share : {"clustering", "assignments", "sample", "complete"}
-        What leaves a client of each sample: Z_c, or Q^m, from which rows can be rebuilt less well;
-        to compare with, Z_x or all of Z.
+        What a client sends of each sample: Z_c, or Q^m, from which rows can be rebuilt less well;
+        for comparison, Z_x or all of Z.
     recipe : {"robust", "paper"}
         "paper" is the paper's text; "robust" departs from it where that does not reproduce: see
         `daskfc.protocols.esfmc`.
@@ -85,9 +85,9 @@ class ESFMC(FederatedClusterer):
         Rounds end when a smaller share of the labels changes.
     noise : mapping, optional
         ``{"epsilon": ε, "delta": δ}``, or a noise ``multiplier`` with ``delta``: shared rows are
-        divided by their norms and bear Gaussian noise in every round. Needs incomplete="local".
+        divided by their norms and get Gaussian noise in every round. Needs incomplete="local".
     device : {"auto", "cpu", "gpu"}
-        Where clients train; labels are the same again on processors only.
+        Where clients train; labels are reproducible on CPUs only.
     random_state : int, optional
         Seed of networks, batches, Langevin noise and k-means.
 
@@ -96,22 +96,22 @@ class ESFMC(FederatedClusterer):
     labels_ : xarray.DataArray
         ``(sample,)`` int64, each sample once, with the first client that has it.
     n_rounds_ : int
-        Until the end.
+        Number of rounds.
     history_ : list of RoundHistory
-        Of each round what the server reports, and the losses of each client by epoch.
+        Each round's report from the server, and the losses of each client by epoch.
     privacy_ : dict
         With noise: "kind", "multiplier", "releases", "delta" and "epsilon".
 
     Notes
     -----
-    Privacy: the server, semi-honest as all are, sees Z_c of every sample in every round, a linear
-    image of the features that rows can be rebuilt from nearly as well as from all of Z: splitting
-    features does not protect, whatever the paper says. "align" adds each client's Q; clients see
+    Privacy: all parties are semi-honest. The server sees Z_c of every sample in every round, a
+    linear image of Z from which rows can be rebuilt nearly as well as from Z itself: in spite of
+    the paper, splitting features does not protect. "align" adds each client's Q; clients see
     labels, and with "align" Q. Raw columns and networks never leave a client. With noise what the
-    server sees of a sample's own row is (ε, δ)-private with the networks taken as they are.
+    server sees of a sample's own row is (ε, δ)-private for networks taken as fixed.
 
-    `predict` labels new samples of one view or several by the clients' heads; of several, the
-    server averages what they say.
+    `predict` labels new samples of one view or several by the clients' heads; the server averages
+    the assignments of several.
 
     References
     ----------
@@ -212,7 +212,7 @@ class ESFMC(FederatedClusterer):
 
     @property
     def histories(self) -> Mapping[str, Mapping[str, Sequence[float]]]:
-        """The losses of each client, epoch by epoch, over all rounds."""
+        """The losses of each client by epoch, over all rounds."""
         clients = self.history_[0].losses if self.history_ else {}
         told = {
             client: np.concatenate([past.losses[client].losses for past in self.history_])
@@ -229,7 +229,7 @@ class ESFMC(FederatedClusterer):
         }
 
     def can_start_again(self) -> bool:
-        """Whether a fit that broke off may begin again: not where it released noisy rows."""
+        """Whether an interrupted fit may begin again: not if it released noisy rows."""
         return not (self.noise is not None and getattr(self, "history_", None))
 
     def _sample_map(self, federation: Federation) -> SampleMap | None:

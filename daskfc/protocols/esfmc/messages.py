@@ -1,4 +1,4 @@
-"""The messages of ESFMC: who tells whom what."""
+"""The messages of ESFMC."""
 
 import math
 
@@ -23,7 +23,7 @@ class LinkedSamples(
     route="server → client",
     reveals="how many samples all clients have, and which of a client's own all views have",
 ):
-    """Where a client's samples stand in the order of all pseudonyms."""
+    """The places of a client's samples in the order of all pseudonyms."""
 
     places: np.ndarray = array("sample", dtype="int64")
     in_all_views: np.ndarray = array("sample", dtype="bool")
@@ -38,7 +38,7 @@ class SharedFeatures(
         "rebuild much of the others'"
     ),
 ):
-    """What a client shares of a round: clustering features Z_c, or others where that is asked."""
+    """A client's features of a round: Z_c, or others as the parameter `share` says."""
 
     features: np.ndarray = array("sample", "feature", dtype="float32")
     noise_multiplier: NoiseMultiplier = math.inf
@@ -49,7 +49,7 @@ class Assignments(
     route="client → server",
     reveals="how probable the client's own view finds each cluster for every sample",
 ):
-    """Q^m: what a client's clustering head says of its samples."""
+    """Q^m: the assignments of a client's samples by its clustering head."""
 
     probabilities: np.ndarray = array("sample", "cluster", dtype="float32")
 
@@ -69,7 +69,7 @@ class Votes(
     route="client → server",
     reveals="the clusters of samples that some views have and others lack",
 ):
-    """A client's own labels of samples that it shares with some views, not with all."""
+    """A client's own labels of samples that some other views have, but not all."""
 
     labels: np.ndarray = array("sample", dtype="int64")
 
@@ -79,11 +79,11 @@ class LinkReport(
     route="server → caller",
     reveals="to the caller how many samples there are, and how many of them all views have",
 ):
-    """How far the views have the same samples."""
+    """Numbers of samples in any and in all views."""
 
     n_samples: int
     n_in_all_views: int
-    joins_graphs: int  # 1 where those are too few, or several clients share a view
+    joins_graphs: int  # 1 if those in all views are too few, or several clients share a view
 
 
 class RoundReport(
@@ -91,11 +91,11 @@ class RoundReport(
     route="server → caller",
     reveals="to the caller how many samples have a label, and how many changed theirs",
 ):
-    """What came of a round."""
+    """The result of a round."""
 
     n_samples: int
-    n_labelled: int  # the others are labelled by their clients
-    n_to_vote: int  # of those, samples of several clients
+    n_labelled: int  # clients label the others
+    n_to_vote: int  # of the others, samples of several clients
     change: float  # share of the samples labelled before that have another label now
 
 

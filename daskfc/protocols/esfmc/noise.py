@@ -1,10 +1,9 @@
 """Gaussian noise on shared features: (ε, δ) of what a client sends of one sample.
 
-Rows are divided by their norms, so that to replace a sample moves its row by at most 2. The claim
-is for a sample's own row under the client's network as it is: the network was trained on the
-samples, and the smallest values and the range by which it sees its view are theirs; what these tell
-of them is not in it. The paper's Lemma C.11 claims as much for Langevin dynamics without clipping,
-which does not hold.
+Rows are divided by their norms, so that replacing a sample moves its row by at most 2. The claim is
+for a sample's own row under a fixed network: it does not cover what the network and its units,
+computed from the samples, reveal. The paper's Lemma C.11 claims more, for Langevin dynamics without
+clipping, which does not hold.
 """
 
 from collections.abc import Mapping
@@ -48,11 +47,11 @@ class FeatureNoise:
         return self.multiplier * SENSITIVITY
 
     def epsilon(self, rounds: int) -> float:
-        """Return what so many rounds cost a sample together."""
+        """Return the ε of a sample over so many rounds."""
         return Accountant((GaussianEvent(self.multiplier, rounds),)).epsilon(self.delta)
 
     def applied(self, features: NDArray[np.float64], secret: SecretKey, number: int) -> Noised:
-        """Return rows of norm 1 with noise, the same when the party repeats the step of a round."""
+        """Return rows of norm 1 with noise, the same if the party repeats the step of a round."""
         norms = np.linalg.norm(features, axis=1, keepdims=True)
         rows = features / np.where(norms > 0, norms, 1.0)
         label = noise_label(
@@ -75,7 +74,7 @@ def noise_of(asked: Mapping[str, Any] | None, *, rounds: int) -> FeatureNoise | 
 
 
 def _is_enough(noise: Any, asked: Announced) -> bool:
-    # the data say how many rounds there are by default; the party counts them
+    # the default number of rounds depends on the data; the party counts them
     params = asked.parameters
     least = noise_of(params.get("noise"), rounds=params["rounds"] or 1)
     if least is None or not isinstance(noise, FeatureNoise):

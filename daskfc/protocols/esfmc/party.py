@@ -1,4 +1,4 @@
-"""ESFMC: the steps of clients. JAX is imported by the steps that train, and there alone."""
+"""ESFMC: the steps of clients. Only steps that use the networks import JAX."""
 
 import hashlib
 import math
@@ -57,8 +57,8 @@ SHARED = {"clustering": "z_c", "sample": "z_x", "complete": "z", "assignments": 
 
 LOSSES = ("reconstruction", "cross_entropy", "dependence", "alignment", "total")
 
-_LEAST_SCORE = 1e-3  # ours: a view without any structure still counts something
-_ALIGNMENT = 0.1  # ours: at 1, as in Eq. (12), means of clusters pull at rows
+_LEAST_SCORE = 1e-3  # ours: a view without any structure still has some weight
+_ALIGNMENT = 0.1  # ours: at 1, as in Eq. (12), rows move towards means of clusters
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -68,8 +68,7 @@ Ints = NDArray[np.int64]
 class ClientSettings:
     """How a client trains, mostly by parameters of `ESFMC`; None takes the value of the recipe.
 
-    `share` says which features leave the client, `aligned` whether assignments are shared,
-    `complete` whether all views have all samples.
+    `aligned` says whether assignments are shared, `complete` whether all views have all samples.
     """
 
     n_clusters: int
@@ -89,7 +88,7 @@ class ClientSettings:
     complete: bool
 
     def of(self, n_samples: int, n_columns: int) -> Recipe:
-        """Return the recipe for a client of so many samples and columns."""
+        """Return the recipe for a client with so many samples and columns."""
         chosen = recipe(self.recipe, n_samples, n_columns=n_columns, complete=self.complete)
         training = replace(
             chosen.training,
@@ -117,7 +116,7 @@ def _given(**values: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Trained:
-    """A client's model after a round, which stays with the client.
+    """A client's model after a round, which stays at the client.
 
     `state` has the networks, the optimiser and the view's units; `losses` is (epochs, 5), in the
     order of `LOSSES`.
@@ -129,14 +128,14 @@ class Trained:
 
 
 def _rows(data: ClientStore) -> tuple[NDArray[np.floating], Ints]:
-    """Return a client's rows in an order that follows from what they hold, and this order."""
+    """Return a client's rows in an order that follows from their values, and this order."""
     rows = data.rows(0, data.n_samples)
     order = order_of_rows(rows)
     return rows[order], order
 
 
 def first_labels(data: ClientStore, settings: ClientSettings) -> LocalLabels:
-    """Cluster a client's own samples, for nobody has labels before the first round."""
+    """Cluster a client's own samples, for the labels of the first round."""
     kind = settings.of(data.n_samples, data.n_features).local_labels
     cluster = {"spectral": spectral_labels, "k-means": k_means_labels}[kind]
     seed = integer_seed(settings.random_state, "ESFMC", "local")
@@ -146,14 +145,14 @@ def first_labels(data: ClientStore, settings: ClientSettings) -> LocalLabels:
 
 
 def _back(values: NDArray[Any], order: Ints) -> NDArray[Any]:
-    """Return what was found of rows in another order, in the order of the store."""
+    """Return values of ordered rows in the order of the store."""
     found = np.empty_like(values)
     found[order] = values
     return found
 
 
 def confidence(score: float) -> float:
-    """Return what a view counts in the first round, from the modularity of its own clusters."""
+    """Return a view's weight in the first round, from the modularity of its own clusters."""
     return -math.log(1.0 - min(max(score, _LEAST_SCORE), 1.0 - _LEAST_SCORE))
 
 
@@ -170,8 +169,7 @@ def train(
 ) -> Trained:
     """Train a client's networks for a round, Eqs. (4), (5), (7) and (12).
 
-    The result is kept in the client's own workspace, from which a restarted worker or another start
-    of the fit takes it.
+    The result is kept in the client's workspace for a restarted worker or fit.
     """
     Q = None if shared is None else shared.probabilities[links.places]
     chosen = settings.of(data.n_samples, data.n_features)
@@ -198,7 +196,7 @@ def train(
 
 
 def _tag(*inputs: object) -> str:
-    """Return what tells a round's training from another: a digest of all that goes into it."""
+    """Return a digest of all inputs of a round's training."""
     digest = hashlib.sha256()
     for one in inputs:
         if isinstance(one, Trained):
@@ -219,7 +217,7 @@ def _model(
     units: Units | None = None,
 ) -> Any:
     from daskfc.protocols.esfmc.networks.training import (
-        ViewModel,  # an extra: not where nothing is trained
+        ViewModel,  # needs an extra: imported only where it is used
     )
 
     shape = (n_columns, settings.n_clusters, settings.of(n_samples, n_columns).network)
@@ -246,10 +244,10 @@ def tell_features(
     number: int,
     secret: SecretKey,
 ) -> SharedFeatures:
-    """Send the rows to share, by default the clustering features, to the server.
+    """Return the features to share, for the server.
 
     Without noise, Q given as `shared` adds rows for samples that the client lacks (Eq. 13), and the
-    robust recipe weighs the view by the score of its `own` labels of the first round.
+    robust recipe weights the view by the score of its `own` labels of the first round.
     """
     found = _features(data, trained, settings)
     rows = getattr(found, SHARED[settings.share]).astype(np.float64)
@@ -267,19 +265,19 @@ def tell_features(
 
 
 def tell_assignments(data: ClientStore, trained: Trained, settings: ClientSettings) -> Assignments:
-    """Share Q^m, what the clustering head says of the client's samples."""
+    """Return Q^m of the client's samples, for the server."""
     return Assignments(_features(data, trained, settings).assignments)
 
 
 def tell_losses(trained: Trained) -> TrainingLosses:
-    """Tell the caller how the training went."""
+    """Return the losses of the training, for the caller."""
     return TrainingLosses(trained.losses)
 
 
 def _renumbered(
     data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
 ) -> tuple[Floats, Ints]:
-    """Return what the head says of the own samples, and the told number of each of its clusters."""
+    """Return the head's assignments of the own samples, and its clusters' numbers at the server."""
     found: Floats = _features(data, trained, settings).assignments
     return found, numbering(found.argmax(axis=1), told.labels, settings.n_clusters)
 
@@ -295,7 +293,7 @@ def _own_labels(
 def vote(
     data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
 ) -> Votes:
-    """Tell the server the own labels of samples that it shall count."""
+    """Return the own labels of samples that the server labels by majority."""
     own = _own_labels(data, trained, told, settings)
     return Votes(own[told.labels == TO_VOTE])
 
@@ -303,7 +301,7 @@ def vote(
 def labelled(
     data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
 ) -> LabelledSamples:
-    """Publish the labels that the server told, and the client's own where it told none."""
+    """Publish the server's labels, and the client's own where the server has none."""
     labels = told.labels
     if (labels < 0).any():
         labels = np.where(labels < 0, _own_labels(data, trained, told, settings), labels)
@@ -317,7 +315,7 @@ def new_assignments(
     told: ClientLabels,
     settings: ClientSettings,
 ) -> Assignments:
-    """Share what the head says of new samples, with clusters numbered as in the labels of fit."""
+    """Return the head's assignments of new samples, with clusters numbered as in the fit."""
     _, numbers = _renumbered(data, trained, told, settings)
     found = _features(new, trained, settings).assignments
     renumbered = np.empty_like(found)
@@ -326,5 +324,5 @@ def new_assignments(
 
 
 def labelled_new(new: ClientStore, assignments: Assignments) -> LabelledSamples:
-    """Publish the labels of new samples that one client alone brings."""
+    """Publish the labels of new samples that only one client has."""
     return own_labels(new, assignments.probabilities.argmax(axis=1))

@@ -1,4 +1,4 @@
-"""The rounds of ESFMC, Algorithm 1: clients train and share, the server clusters and tells."""
+"""The rounds of ESFMC, Algorithm 1: clients train and share features, the server clusters."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ __all__ = ["RoundHistory", "Rounds"]
 
 @dataclass(frozen=True)
 class RoundHistory:
-    """A round's report to the caller; losses by client, empty where noise protects the features."""
+    """A round's report to the caller, and losses by client, empty with noise on the features."""
 
     report: RoundReport
     losses: PerClient[TrainingLosses]
@@ -29,8 +29,7 @@ class RoundHistory:
 class Rounds:
     """The rounds of Algorithm 1 up to the last labels; every round is appended to `history`.
 
-    `aligned` clients share assignments and fill in rows (Section 3.5); `complete` says that all
-    views have all samples.
+    `aligned` clients share assignments (Section 3.5); `complete`: all views have all samples.
     """
 
     federation: Federation
@@ -46,10 +45,7 @@ class Rounds:
     def run(
         self, rounds: int, tolerance: float
     ) -> tuple[PerClient[Local[party.Trained]], Local[server.Grouping], Local]:
-        """Run the rounds; return the clients' models, the last grouping and `server.seen_by_map`.
-
-        The last is taken here because the round's features are dropped afterwards.
-        """
+        """Run the rounds; return the clients' models, the last grouping and the data of a map."""
         federation = self.federation
         trained: PerClient[Local[party.Trained]] | None = None
         grouping: Local[server.Grouping] | None = None
@@ -98,19 +94,19 @@ class Rounds:
         assert grouping is not None
         for number, losses in enumerate(told):  # no round waited for them
             self.history[number] = RoundHistory(self.history[number].report, results(losses))
-        seed = self.at_server.random_state
+        seed = self.at_server.random_state  # now, as the round's features are dropped afterwards
         seen = federation.on_server(server.seen_by_map, self.found, features, grouping, seed)
         return trained, grouping, seen
 
     def _shares_assignments(self, number: int) -> bool:
-        # heads of the first round have each client's own numbers of clusters: no mean of them
+        # in the first round each client numbers clusters by itself, so a mean is meaningless
         return self.aligned and (number > 1 or self.at_server.recipe == "paper")
 
     def _may_end(self, number: int) -> bool:
         """Whether unchanged labels may end the rounds.
 
-        In the first round heads learn their clients' own labels. Where heads label samples, a round
-        on the server's labels must follow, and one more before any is aligned.
+        In the first round heads learn their clients' own labels. Where heads label samples, two
+        rounds on the server's labels must follow.
         """
         return number > (1 if self.complete else 2)
 
@@ -118,7 +114,7 @@ class Rounds:
         return self.aligned and self.at_server.recipe == "paper" and number > 1
 
     def _watch(self, trained: PerClient[Local[party.Trained]], number: int, rounds: int) -> None:
-        """Say how many clients have trained, of all rounds."""
+        """Report how many clients have trained, over all rounds."""
         M = len(trained)
         for done in range(1, M + 1):
             self.federation.wait(trained, count=done)

@@ -53,9 +53,9 @@ __all__ = [
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-NONE = -1  # a sample without a label: its own client finds one
-TO_VOTE = -2  # several clients label it, and the server counts
-_FEWEST = 10  # ours: samples a cluster that must be in all views to be clustered by themselves
+NONE = -1  # a sample without a label: its own client labels it
+TO_VOTE = -2  # several clients label the sample, and the majority counts
+_FEWEST = 10  # ours: samples per cluster in all views; with fewer, the clients' graphs are joined
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Grouping:
 
 
 def link(digests: Mapping[str, SampleDigests], views: Mapping[str, int], n_clusters: int) -> Linked:
-    """Find which samples the clients share; refuse fewer samples than clusters."""
+    """Link the samples that clients share; refuse fewer samples than clusters."""
     found = link_views(digests, views)
     if found.n_samples < n_clusters:
         raise InvalidInput(
@@ -93,7 +93,7 @@ def link(digests: Mapping[str, SampleDigests], views: Mapping[str, int], n_clust
 
 
 def tell_links(found: Linked) -> Mapping[str, LinkedSamples]:
-    """Tell every client where its samples stand."""
+    """Return the places of each client's samples."""
     return {
         client: LinkedSamples(places, found.in_all_views[places], found.n_samples)
         for client, places in found.places.items()
@@ -112,8 +112,7 @@ def cluster(
     """Cluster the samples by the shared features of a round (Section 3.4).
 
     Clusters keep the numbers that most of their samples had. Samples are ordered by their features,
-    not by pseudonyms: new pseudonyms would change the starts of k-means. `filled` rows are of Eq.
-    (13).
+    so that pseudonyms do not change the result. `filled` rows are of Eq. (13).
     """
     order, seen, features, assignments = _in_order(found, features, assignments, filled)
     if previous is not None:
@@ -130,7 +129,7 @@ def _in_order(
     assignments: Mapping[str, Assignments] | None,
     filled: bool,
 ) -> tuple[Ints, Linked, Mapping[str, SharedFeatures], Mapping[str, Assignments] | None]:
-    """Return an order of samples by their features, and what is known of them in this order."""
+    """Return an order of samples by their features, and the arguments in this order."""
     everywhere = np.arange(found.n_samples)
     places = {client: everywhere if filled else found.places[client] for client in features}
     width = sum(sent.features.shape[1] for sent in features.values())
@@ -220,7 +219,7 @@ def _as_printed(
 
 
 def _stacked(found: Linked, features: Mapping[str, SharedFeatures]) -> list[Block]:
-    """Put the features of clients of one view under each other (cross-device, Appendix E.3)."""
+    """Stack the features of clients of one view (cross-device, Appendix E.3)."""
     stacked = []
     for view in sorted(set(found.views.values())):
         clients = [client for client in features if found.views[client] == view]
@@ -231,7 +230,7 @@ def _stacked(found: Linked, features: Mapping[str, SharedFeatures]) -> list[Bloc
 
 
 def _weights(blocks: Sequence[Block], before: Ints | None) -> list[float]:
-    """Return what each client's features count; in the first round what the client made of them."""
+    """Return the weight of each client's features, in the first round the one it chose itself."""
     if before is None:
         sizes = [float(np.sqrt(np.mean(np.sum(b.features**2, axis=1)))) for b in blocks]
         return sizes if any(sizes) else [1.0] * len(blocks)
@@ -258,7 +257,7 @@ def _robust(
     n_samples: int,
     settings: ServerSettings,
 ) -> Ints:
-    """Weigh the views, and cluster by `by_spectral`."""
+    """Weight the views, and cluster by `by_spectral`."""
     k = settings.n_clusters
     weighed = [
         Block(block.places, scaled(block.features.astype(np.float64), weight))
@@ -270,7 +269,7 @@ def _robust(
 
 
 def _shared_by_some(found: Linked, labels: Ints) -> NDArray[np.bool_]:
-    """Return which samples without a label are at more than one client."""
+    """Return a mask of samples without a label that more than one client has."""
     owners = np.zeros(found.n_samples, dtype=np.int64)
     for places in found.places.values():
         owners[places] += 1
@@ -279,13 +278,13 @@ def _shared_by_some(found: Linked, labels: Ints) -> NDArray[np.bool_]:
 
 
 def links(found: Linked, settings: ServerSettings) -> LinkReport:
-    """Tell the caller how far the views have the same samples."""
+    """Return the numbers of samples in any and in all views, for the caller."""
     joins = int(_joins_graphs(found, settings))
     return LinkReport(found.n_samples, int(found.in_all_views.sum()), joins)
 
 
 def report(found: Linked, grouping: Grouping) -> RoundReport:
-    """Tell the caller what came of a round."""
+    """Return the report of a round, for the caller."""
     labelled = int((grouping.labels != NONE).sum())
     to_vote = 0
     if grouping.assignments is None:
@@ -296,9 +295,9 @@ def report(found: Linked, grouping: Grouping) -> RoundReport:
 def seen_by_map(
     found: Linked, features: Mapping[str, SharedFeatures], grouping: Grouping, seed: int
 ) -> tuple[Floats, Ints]:
-    """Return features and labels of some samples that all views have, from which a map is drawn.
+    """Return features, scaled by view, and labels of some samples in all views, for a map.
 
-    Views count alike. Empty where several clients share a view: their features are not comparable.
+    They are empty where several clients share a view: their features are not comparable.
     """
     everywhere = np.flatnonzero(found.in_all_views & (grouping.labels != NONE))
     if not found.one_client_a_view:
@@ -315,12 +314,12 @@ def seen_by_map(
 
 
 def sample_map(seen: tuple[Floats, Ints]) -> SampleMap:
-    """Tell the caller where some samples lie in a plane, by what clients share of them."""
+    """Return some samples' places in a plane, by their shared features, for the caller."""
     return map_of_points(*seen)
 
 
 def shared_assignments(grouping: Grouping) -> SharedAssignments:
-    """Tell the clients Q."""
+    """Return Q, for the clients."""
     assert grouping.assignments is not None
     return SharedAssignments(grouping.assignments.astype(np.float32))
 
@@ -330,16 +329,16 @@ def _to_each(found: Linked, labels: Ints) -> Mapping[str, ClientLabels]:
 
 
 def labels_after(found: Linked, grouping: Grouping) -> Mapping[str, ClientLabels]:
-    """Send every client the labels that it trains on, `NONE` where there is none.
+    """Return the labels that each client trains on, `NONE` where there is none.
 
-    With the robust recipe, samples that some view lacks have none unless the labels are from
-    clients' graphs: otherwise their labels would follow from the heads that train on them.
+    With the robust recipe only samples in all views have labels, unless these are from graphs:
+    others would come from the heads that train on them.
     """
     return _to_each(found, grouping.labels)
 
 
 def labels_at_last(found: Linked, grouping: Grouping) -> Mapping[str, ClientLabels]:
-    """Tell every client the labels of its samples: `NONE`, or `TO_VOTE`, where it finds its own."""
+    """Return each client's final labels, `NONE` or `TO_VOTE` where it finds its own."""
     labels = grouping.labels
     if grouping.assignments is not None:
         labels = np.where(labels == NONE, grouping.assignments.argmax(axis=1), labels)
@@ -349,7 +348,7 @@ def labels_at_last(found: Linked, grouping: Grouping) -> Mapping[str, ClientLabe
 def voted(
     found: Linked, grouping: Grouping, votes: Mapping[str, Votes], n_clusters: int
 ) -> Mapping[str, ClientLabels]:
-    """Count the clients' labels of samples that some views lack; equal counts: the lower number."""
+    """Return each client's labels, by majority (or the lowest) where some views lack a sample."""
     open_ones = _shared_by_some(found, grouping.labels)
     counts = np.zeros((found.n_samples, n_clusters), dtype=np.int64)
     for client, sent in votes.items():
@@ -361,7 +360,7 @@ def voted(
 def labels_of_new(
     digests: Mapping[str, SampleDigests], assignments: Mapping[str, Assignments]
 ) -> Mapping[str, ClientLabels]:
-    """Tell the labels of new samples, from the mean of what clients say of them (Eq. 14)."""
+    """Return the labels of new samples from the mean of the clients' assignments (Eq. 14)."""
     names = list(digests)
     every = np.unique(np.concatenate([digests[name].digests for name in names]))
     blocks = [

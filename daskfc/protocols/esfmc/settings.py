@@ -1,4 +1,4 @@
-"""What the networks of a client look like, how they are trained, and two recipes by name."""
+"""Settings of a client's networks and their training, and the two recipes by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -9,8 +9,8 @@ from daskfc.errors import InvalidInput
 
 __all__ = ["RECIPES", "NetworkSettings", "Recipe", "TrainingSettings", "recipe"]
 
-_SMALL = 1000  # ours: rows below which the prototype took more steps, in smaller batches
-_DROPOUT, _ENOUGH = 0.5, 2  # ours: with fewer rows than that a column; see `_robust`
+_SMALL = 1000  # ours: with fewer rows, more steps in smaller batches
+_DROPOUT, _ENOUGH = 0.5, 2  # ours: dropout with fewer than 2 rows per column; see `_robust`
 
 
 def _sizes() -> Constraint:
@@ -30,8 +30,8 @@ def _check(settings: Any, constraints: Mapping[str, Constraint]) -> None:
 class NetworkSettings:
     """The shape of one client's networks; `hidden` has the widths from a row to Z.
 
-    Z and Z_x have n_latent columns. Z_c, which leaves the client, has n_shared (None: n_latent): as
-    many make φ_c invertible, so that Z_c reveals all of Z. Eq. (4) decodes from "z_x".
+    Z and Z_x have n_latent columns. Z_c, which leaves the client, has n_shared (None: n_latent); if
+    equal, φ_c is invertible, so that Z_c reveals all of Z. Eq. (4) decodes from "z_x".
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -68,7 +68,7 @@ class TrainingSettings:
 
     The temperature is α of Eq. (5), the prior's weight in U (Eq. 6) and the noise's variance over 2
     η. Dropout also leaves out columns (Vincent et al. 2008). Reconstruction "mean" divides by the
-    number of columns: the sum of Eq. (4) over many would drown the clustering head.
+    number of columns, as the sum of Eq. (4) over many outweighs the clustering head.
     """
 
     epochs: int = 50
@@ -111,10 +111,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings that belong together: networks, training, labels of the first round, and rounds.
-
-    With `own_units` networks see a view in `Units` of its own, else as the client keeps it.
-    """
+    """Settings of networks, training, labels of the first round, rounds and `Units` of a view."""
 
     network: NetworkSettings
     training: TrainingSettings
@@ -124,14 +121,13 @@ class Recipe:
 
 
 def _robust(n: int, *, n_columns: int, complete: bool) -> Recipe:
-    """Return what a prototype ended at, on HW, BDGP and Synthetic3d, with labels in sight."""
-    # Optimiser steps count, not epochs: 400 a round, and 800 for few rows (at 200, Synthetic3d
-    # has 84.6 % in place of 96.3 %) or with dropout; 400 before the first round. Smaller batches
-    # for few rows.
+    """Return the settings of a prototype, tuned with true labels on HW, BDGP and Synthetic3d."""
+    # Optimiser steps matter, not epochs: 400 a round, and 800 for few rows (with 200, Synthetic3d
+    # has 84.6 %, not 96.3 %) or with dropout; 400 before the first round.
     batch_size = 250 if n >= _SMALL else 150
-    # Where samples lack views, heads label what they were not trained on. With few rows a column
-    # they learn by heart: of samples that BDGP's first head was not trained on it gives 83 % the
-    # server's label, and 63 % without dropout. No label was looked at.
+    # Where samples lack views, heads label samples outside their training set. With few rows a
+    # column they overfit: BDGP's first head gives 83 % of such samples the server's label, and
+    # 63 % without dropout. This was chosen without true labels.
     overfits = not complete and n < _ENOUGH * n_columns
     steps = 800 if n < _SMALL or overfits else 400
     n_batches = -(-n // batch_size)
@@ -139,25 +135,25 @@ def _robust(n: int, *, n_columns: int, complete: bool) -> Recipe:
         epochs=-(-steps // n_batches),
         pretraining_epochs=-(-400 // n_batches),
         batch_size=batch_size,
-        optimiser="adam",  # plain SGLD needs more epochs than anybody has
+        optimiser="adam",  # plain SGLD needs far more epochs
         learning_rate=1e-3,  # Appendix D.2
         temperature=1e-4,  # Section 5.3
         dropout=_DROPOUT if overfits else 0.0,
         reconstruction="mean",  # with sums HW ends a point lower (one seed): heads learn too late
-        dependence="covariance",  # the cheapest, accuracy as with the others
+        dependence="covariance",  # the cheapest, as accurate as the others
     )
-    # 64-10 is as fast as anything and as good as [256, 128]. Local labels decide most of all:
-    # 97.9 % on HW against 96.9 % with k-means. Nothing changed after three rounds.
+    # 64-10 is the fastest and as good as [256, 128]. Local labels matter most: 97.9 % on HW
+    # against 96.9 % with k-means. Nothing changed after three rounds.
     return Recipe(
         NetworkSettings(hidden=(64,), n_latent=10), training, "spectral", 4, own_units=True
     )
 
 
 def _paper(n: int, *, n_columns: int, complete: bool) -> Recipe:
-    """Return what the paper states, and the authors' earlier code where it states nothing."""
+    """Return the paper's settings, and those of the authors' earlier code where it has none."""
     training = TrainingSettings(
         epochs=300,  # Appendix D.2
-        pretraining_epochs=250,  # not stated; the least in the authors' FCUIF and FMCSC
+        pretraining_epochs=250,  # not stated; the smallest in the authors' FCUIF and FMCSC
         batch_size=256,  # not stated; as in FCUIF
         optimiser="sgld",  # Eq. (7)
         learning_rate=1e-3,  # Appendix D.2
@@ -165,7 +161,7 @@ def _paper(n: int, *, n_columns: int, complete: bool) -> Recipe:
         prior_scale=1.0,  # not stated
         dependence="histogram",  # Section 3.3, with soft bins; their number is not stated
     )
-    # Not stated. (500, 500, 2000), as in FCUIF, take over an hour for HW's budget on two cores.
+    # Not stated. (500, 500, 2000), as in FCUIF, takes over an hour for HW on two cores.
     network = NetworkSettings(hidden=(256, 128), n_latent=10)
     # 5 rounds, and 15 for Caltech, MNIST-USPS and Synthetic3d (Appendix D.2): of these only
     # Synthetic3d is small.
@@ -178,10 +174,7 @@ RECIPES = {"robust": _robust, "paper": _paper}
 
 
 def recipe(name: str, n: int, *, n_columns: int = 1, complete: bool = True) -> Recipe:
-    """Return a recipe for a client of n rows: "robust" reproduces the paper's accuracy on HW.
-
-    "paper" is what the paper states. `complete` says whether all views have all samples.
-    """
+    """Return a recipe for a client of n rows; `complete`: all views have all samples."""
     if name not in RECIPES:
         known = ", ".join(RECIPES)
         raise InvalidInput(f"no recipe is named {name!r}; there are {known}. Correct the name.")

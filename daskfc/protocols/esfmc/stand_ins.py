@@ -1,8 +1,4 @@
-"""What stands for ESFMC's steps in a rehearsal: no network is trained.
-
-Samples are linked as in a run, by their pseudonyms. Rounds may end before the last one where labels
-come to rest.
-"""
+"""Stubs for ESFMC's steps in a rehearsal: samples are linked as in a run, no network is trained."""
 
 from collections.abc import Mapping
 
@@ -22,7 +18,7 @@ from daskfc.stores import ClientStore
 __all__ = ["STAND_INS"]
 
 
-_JAX = 340_000_000  # ours: that a process takes more once it has trained
+_JAX = 340_000_000  # ours: additional bytes of a process once it has trained
 
 
 def _train(
@@ -60,7 +56,7 @@ def _cluster(
     settings: ServerSettings,
     filled: bool,
 ) -> Grouping:
-    """Label the samples that the server would."""
+    """Label the samples that the server would label."""
     all_of_them = filled or bool(server.links(found, settings).joins_graphs)
     labels = np.where(found.in_all_views | all_of_them, 0, NONE).astype(np.int64)
     if assignments is not None and settings.recipe == "paper":

@@ -1,1 +1,1 @@
-"""The server's part of ESFMC as functions of arrays: linking samples, clustering, assignments."""
+"""The server's part of ESFMC as functions of arrays: clustering and assignments."""

@@ -1,15 +1,14 @@
-"""One label for every sample from what the clients share of a round: the server's clustering.
+"""The server's clustering in a round of ESFMC, on the features that clients share.
 
 Paper       Chen et al., ICML 2025, Section 3.4: Eq. (8) concatenation, Eqs. (9) and (10) k-means.
-Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on nearest neighbours, for
-            k-means on features of unlike scale falls apart over the rounds. The number of
-            neighbours is found as in `daskfc.clustering.clusterers.local_labels`: near ties among
-            eigenvalues can merge two clusters; where they do with every number, k-means counts.
-            After the first round, spectral labels count only where k-means from the last labels
-            finds nearly the same. (2) A view counts as much as its own nearest centroids agree with
-            the last labels. (3) Where too few samples are in all views, or several clients share
-            one, the clients' graphs of neighbours are added up; the number of neighbours is found
-            as in (1).
+Departures  of recipe "robust" (see `settings`): (1) Spectral clustering on nearest neighbours, as
+            k-means on features of unlike scale gets worse over the rounds. The number of neighbours
+            is chosen as in `daskfc.clustering.clusterers.local_labels`, since near ties among
+            eigenvalues can merge two clusters; if they do with every number, k-means is used. After
+            the first round, spectral labels are used only if k-means from the last labels finds
+            nearly the same. (2) A view is weighted by how well its own nearest centroids agree with
+            the last labels. (3) Where too few samples are in all views, or several clients share a
+            view, the clients' graphs of neighbours are summed; their number is chosen as in (1).
 """
 
 from collections.abc import Sequence
@@ -74,10 +73,7 @@ def scaled(features: Floats, weight: float = 1.0) -> Floats:
 
 
 def view_weight(features: Floats, labels: Ints) -> float:
-    """Return how well a view's nearest centroids agree with labels: Cohen's kappa, at least 0.
-
-    The labels are the last ones, of all views together.
-    """
+    """Return how well a view's nearest centroids agree with labels: Cohen's kappa, at least 0."""
     own, codes = np.unique(labels, return_inverse=True)
     if len(own) < 2:
         return 1.0
@@ -86,9 +82,9 @@ def view_weight(features: Floats, labels: Ints) -> float:
 
 
 def concatenated(blocks: Sequence[Block], rows: Ints, n_samples: int) -> Floats:
-    """Return the features of the samples at places `rows`, one block beside the other (Eq. 8).
+    """Return the features (q, Σ d_m) of the samples at places `rows`, side by side (Eq. 8).
 
-    There is one block of each view, and each must have all these samples; the result is (q, Σ d_m).
+    There is one block of each view, and each must have all these samples.
     """
     parts = []
     for block in blocks:
@@ -100,7 +96,7 @@ def concatenated(blocks: Sequence[Block], rows: Ints, n_samples: int) -> Floats:
 
 
 def _centroids(features: Floats, labels: Ints, k: int) -> Floats:
-    """Return the mean of each cluster; an empty one gets the row that is farthest from its own."""
+    """Return the mean of each cluster; an empty one gets the row farthest from its own mean."""
     counts = np.bincount(labels, minlength=k)
     sums = np.zeros((k, features.shape[1]))
     np.add.at(sums, labels, features)
@@ -114,10 +110,7 @@ def _centroids(features: Floats, labels: Ints, k: int) -> Floats:
 
 
 def numbering(labels: Ints, wanted: Ints, k: int) -> Ints:
-    """Return the permutation (k,) of cluster numbers under which most labels agree with `wanted`.
-
-    `wanted` is below 0 for samples that have none.
-    """
+    """Return the permutation (k,) of clusters for which most labels agree with `wanted` >= 0."""
     known = wanted >= 0
     table = np.zeros((k, k))
     np.add.at(table, (labels[known], wanted[known]), 1.0)
@@ -126,7 +119,7 @@ def numbering(labels: Ints, wanted: Ints, k: int) -> Ints:
 
 
 def matched(labels: Ints, previous: Ints | None, k: int) -> Ints:
-    """Return labels under the numbers with which most samples keep their previous label."""
+    """Return labels renumbered so that most samples keep their previous label."""
     return labels if previous is None else numbering(labels, previous, k)[labels]
 
 
@@ -146,10 +139,10 @@ def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
 
 
 def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> Ints:
-    """Return spectral labels, or others where these cannot be trusted.
+    """Return spectral labels, or more reliable ones.
 
-    Previous labels stay where k-means started from them disagrees with the spectral ones. In the
-    first round (None), k-means with several starts is taken where it separates clusters better.
+    Previous labels are kept if k-means started from them disagrees with the spectral ones; in the
+    first round (None), k-means with several starts is used if it separates clusters better.
     """
     found = spectral_labels(features, k, seed=seed, metric="euclid")
     if previous is None:
@@ -160,7 +153,7 @@ def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> I
 
 
 def _better(found: LocalLabels, other: Ints, features: Floats, k: int) -> Ints:
-    """Return those of two labels whose clusters are apart in the graph of neighbours of one."""
+    """Return those of two labels that are better separated in the spectral ones' graph."""
     graph = nearest_of_points(features, found.n_neighbors - 1)
     weights = neighbour_affinity(graph, found.n_neighbors)
     spectral = separation(weights, found.labels, k)
@@ -172,8 +165,8 @@ def by_graphs(
 ) -> Ints:
     """Return spectral labels of all N samples from the weighted sum of clients' neighbour graphs.
 
-    Samples may be in some blocks only. Of several numbers of neighbours, the one whose clusters are
-    best separated is taken (`daskfc.clustering.clusterers.local_labels.separation`).
+    Samples may be in some blocks only. The number of neighbours is that of the best separation
+    (`daskfc.clustering.clusterers.local_labels.separation`).
     """
     graphs = []
     for block, weight in zip(blocks, weights, strict=True):
@@ -201,10 +194,7 @@ def by_graphs(
 
 
 def averaged_assignments(blocks: Sequence[Block], n_samples: int) -> Floats:
-    """Return Q (N, K): each sample's assignments, averaged over the clients that have it (Eq. 14).
-
-    Blocks have Q^m (n_m, K) as features; every sample must be in some block.
-    """
+    """Return Q (N, K) from blocks of Q^m (n_m, K), averaged over a sample's clients (Eq. 14)."""
     total = np.zeros((n_samples, blocks[0].features.shape[1]))
     owners = np.zeros((n_samples, 1))
     for block in blocks:

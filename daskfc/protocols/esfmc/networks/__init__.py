@@ -1,4 +1,4 @@
-"""The networks of one view and their training, on JAX; imported by a party that trains.
+"""The networks of one view and their training, on JAX; imported only where they are used.
 
-In: a client's rows and settings. Out: features, clusters and what a round sends.
+In: a client's rows and settings. Out: features, assignments and the state of the networks.
 """

@@ -1,4 +1,4 @@
-"""A client's arrays as they are trained on: checked, filled up, and cut into batches."""
+"""A client's training data: validated, with defaults filled in, and cut into batches."""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -84,10 +84,10 @@ def checked(
     units: Units,
     n_clusters: int,
 ) -> Client:
-    """Check a client's arrays, and fill in those that are None: labels -1, no alignment.
+    """Validate a client's arrays, and fill in those that are None: labels -1, no alignment.
 
-    Rows must be finite, labels in [-1, n_clusters); `aligned` None means that all assignments
-    count. Assignments of other rows become 0, whatever they were.
+    Rows must be finite, labels in [-1, n_clusters); `aligned` None means all rows. Assignments of
+    rows that are not aligned become 0.
     """
     X = _checked_rows(rows, units)
     y = _checked_labels(labels, len(X), n_clusters)
@@ -97,7 +97,7 @@ def checked(
 def batches(chance: np.random.Generator, n: int, size: int) -> NDArray[np.int32]:
     """Return the rows 0 to n - 1 in random order, as batches (n_batches, b) with b at most `size`.
 
-    Every row is there once; the ends of the last batches may be -1, for no row.
+    The last batches may end with -1, for no row.
     """
     n_batches = -(-n // size)
     order = np.full((-(-n // n_batches), n_batches), -1, np.int32)

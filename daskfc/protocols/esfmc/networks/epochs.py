@@ -1,4 +1,4 @@
-"""One epoch of a client's training, compiled once for each shape of networks and rows."""
+"""One epoch of a client's training, compiled by JAX for each shape of networks and rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ __all__ = [
 
 Array: TypeAlias = Any  # of JAX, or a tracer
 
-_PRECISION = "float32"  # products in full, also where a GPU would round to ten bits
+_PRECISION = "float32"  # full precision, also where a GPU would round products to ten bits
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class EpochLosses:
 
 
 class Plan(NamedTuple):
-    """What is compiled anew when it changes."""
+    """Settings that need a new compilation when they change."""
 
     n_columns: int
     n_clusters: int
@@ -62,7 +62,7 @@ class Plan(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Numbers that may change without compiling again."""
+    """Numbers that may change without a new compilation."""
 
     learning_rate: float
     temperature: float
@@ -73,7 +73,7 @@ class Rates(NamedTuple):
 def _terms(
     params: Mapping[str, Array], plan: Plan, client: Client, batch: Array, key: Array
 ) -> tuple[losses.Terms, losses.Terms]:
-    """Terms of the loss on one batch, and over how many rows each is the mean."""
+    """Return the terms of the loss on one batch, and the number of rows in each mean."""
     weight = (batch >= 0).astype(jnp.float32)
     rows, labels, aligned = client.rows[batch], client.labels[batch], client.aligned[batch]
     out = apply(params, rows, plan.network, dropout=plan.dropout, key=key)
@@ -134,7 +134,7 @@ outputs = jax.jit(_outputs, static_argnames="plan")
 
 
 def losses_of(terms: losses.Terms, counts: losses.Terms, weights: losses.Terms) -> EpochLosses:
-    """Return means over an epoch from those of its batches and the rows that each is over."""
+    """Return means over an epoch from those of its batches, weighted by their numbers of rows."""
     means = []
     for term, count in zip(terms, counts, strict=True):
         values, n = np.asarray(term, dtype=np.float64), np.asarray(count, dtype=np.float64)
@@ -146,14 +146,14 @@ def losses_of(terms: losses.Terms, counts: losses.Terms, weights: losses.Terms) 
 def plan_of(
     n_columns: int, n_clusters: int, network: NetworkSettings, settings: TrainingSettings
 ) -> Plan:
-    """Return what of the settings the compiled epoch depends on."""
+    """Return the settings that need a new compilation."""
     kind, n_bins = settings.dependence, settings.n_bins
     sizes = n_columns, n_clusters, network
     return Plan(*sizes, settings.optimiser, kind, n_bins, settings.dropout)
 
 
 def rates_of(settings: TrainingSettings, n_columns: int) -> Rates:
-    """Return what of the settings may change between epochs."""
+    """Return the settings that need no new compilation."""
     share = 1.0 / n_columns if settings.reconstruction == "mean" else 1.0
     weights = losses.Terms(
         settings.reconstruction_weight * share,

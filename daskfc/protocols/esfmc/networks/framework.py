@@ -1,8 +1,8 @@
-"""JAX, with one thread in a process, or one sentence where it is not installed.
+"""The import of JAX, with one thread in a process; an InvalidInput if it is not installed.
 
-Threads that wait for each other take the cores of other clients, and the bits of a product depend
-on how many there are. XLA reads their number once, when a process first asks for a device, from
-``PJRT_NPROC``; ``--xla_cpu_multi_thread_eigen`` in ``XLA_FLAGS`` changes nothing any more.
+With more threads, waiting ones take the cores of other clients, and the bits of a product depend on
+their number. XLA reads it from ``PJRT_NPROC`` when a process first requests a device;
+``--xla_cpu_multi_thread_eigen`` in ``XLA_FLAGS`` has no effect.
 """
 
 import os
@@ -28,10 +28,7 @@ except ImportError as error:
 
 
 def device_of(name: str) -> "jax.Device":
-    """Return the first device of a kind; "auto" is the GPU where JAX sees one, else the CPU.
-
-    Refuse any name but "auto", "cpu" and "gpu", and a GPU that JAX does not see.
-    """
+    """Return the first device of a kind; refuse others than "auto", "cpu" and "gpu", or no GPU."""
     if name not in ("auto", "cpu", "gpu"):
         raise InvalidInput(
             f"the device of the networks must be one of 'auto', 'cpu', 'gpu'; got {name!r}. "

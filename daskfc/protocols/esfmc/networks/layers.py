@@ -47,7 +47,7 @@ def _chain(name: str, sizes: list[int]) -> dict[str, tuple[int, int]]:
 def shapes(n_columns: int, n_clusters: int, network: NetworkSettings) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all weights by name, in their order in the vector w.
 
-    Names are a layer's with ".W" (inputs, outputs) or ".b" (outputs,).
+    Names are a layer's name with ".W" (inputs, outputs) or ".b" (outputs,).
     """
     down = [n_columns, *network.hidden, network.n_latent]
     d_c = network.shared_columns
@@ -99,7 +99,7 @@ def _layer(params: Params, name: str, X: Array) -> Array:
 
 
 def _layers(params: Params, name: str, X: Array, depth: int, drop: Drop | None) -> Array:
-    """ReLU after every layer but the last (Appendix D.2)."""
+    """Apply layers, with ReLU after every one but the last (Appendix D.2)."""
     X = X if drop is None else drop(X, depth)
     for number in range(depth):
         X = _layer(params, f"{name}{number}", X)
@@ -144,8 +144,5 @@ def apply(
 
 
 def from_assignments(params: Params, Q: Array) -> Array:
-    """Return g̃(Q) (Eq. 11), (n, shared_columns).
-
-    It is linear, as any function of one-hot assignments is.
-    """
+    """Return g̃(Q) (Eq. 11), (n, shared_columns); linear, like any function of one-hot rows."""
     return _layer(params, "from_assignments", Q)

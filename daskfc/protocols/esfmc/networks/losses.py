@@ -1,6 +1,6 @@
-"""The terms of Eqs. (4) and (11), on one batch.
+"""The terms of the loss, Eqs. (4) and (11), on one batch.
 
-Every batch has the same shape: rows that fill up the last one have weight 0 and count nowhere.
+Every batch has the same shape: rows that pad the last one have weight 0.
 
 The dependence between Z_x and Z_c has three estimators:
 
@@ -8,7 +8,7 @@ The dependence between Z_x and Z_c has three estimators:
 ``correlation``  mean of squared correlations of pairs of coordinates, in [0, 1]
 ``histogram``    mean over pairs of coordinates of their mutual information, in nats, from counts in
                  soft bins (Daub et al. 2004): a value between the centres of two bins counts in
-                 both, in proportion to how near it is, so that counts have gradients
+                 both, in proportion to its nearness, so that counts have gradients
 
 References
 ----------
@@ -32,7 +32,7 @@ __all__ = [
 
 Array: TypeAlias = Any  # of JAX, or a tracer
 
-_TINY = 1e-12  # ours: variances and ranges below count as this
+_TINY = 1e-12  # ours: smaller variances and ranges count as this
 
 
 class Terms(NamedTuple):
@@ -45,7 +45,7 @@ class Terms(NamedTuple):
 
 
 def _mean(values: Array, weight: Array) -> Array:
-    """Weighted mean; 0 where all weights are 0."""
+    """Return the weighted mean; 0 if all weights are 0."""
     return jnp.sum(values * weight) / jnp.maximum(jnp.sum(weight), 1.0)
 
 
@@ -57,8 +57,8 @@ def reconstruction(rows: Array, decoded: Array, weight: Array) -> Array:
 def cross_entropy(logits: Array, labels: Array, weight: Array) -> Array:
     """Return the mean over labelled rows of -log Q[i, y_i] in nats, the second term of Eq. (4).
 
-    Label -1 means unlabelled; 0 where no row is labelled. The paper prints +Σ y log g, which is
-    smallest where the head is wrong.
+    It is 0 if all labels are -1. The paper prints +Σ y log g, which is smallest where the head is
+    wrong.
     """
     log_q = jax.nn.log_softmax(logits)
     picked = jnp.take_along_axis(log_q, jnp.maximum(labels, 0)[:, None], axis=1)[:, 0]
@@ -77,10 +77,7 @@ def covariance(z_x: Array, z_c: Array, weight: Array) -> Array:
 
 
 def correlation(z_x: Array, z_c: Array, weight: Array) -> Array:
-    """Return the mean over pairs of coordinates of their squared correlation, in [0, 1].
-
-    It does not depend on the features' scale.
-    """
+    """Return the mean over pairs of coordinates of their squared correlation, in [0, 1]."""
     x, c = _centred(z_x, weight), _centred(z_c, weight)
     x = x / jnp.sqrt(jnp.sum(x**2, axis=0) + _TINY)
     c = c / jnp.sqrt(jnp.sum(c**2, axis=0) + _TINY)
@@ -88,7 +85,7 @@ def correlation(z_x: Array, z_c: Array, weight: Array) -> Array:
 
 
 def _soft_bins(Z: Array, weight: Array, n_bins: int) -> Array:
-    """Shares of each value in the bins, (b, d, n_bins): they add up to the row's weight."""
+    """Return each value's shares in the bins, (b, d, n_bins), which sum to the row's weight."""
     real = weight[:, None] > 0
     low = jnp.min(jnp.where(real, Z, jnp.inf), axis=0)
     high = jnp.max(jnp.where(real, Z, -jnp.inf), axis=0)
@@ -100,8 +97,8 @@ def _soft_bins(Z: Array, weight: Array, n_bins: int) -> Array:
 def histogram(z_x: Array, z_c: Array, weight: Array, n_bins: int) -> Array:
     """Return the mean over pairs of coordinates of their mutual information in soft bins, in nats.
 
-    Each coordinate has equally wide bins from its least to its largest value. Soft bins share
-    values, so this is below the value of hard bins. At least one weight must be 1.
+    Each coordinate has equally wide bins from its least to its largest value. Hard bins give a
+    larger value. At least one weight must be 1.
     """
     in_x, in_c = _soft_bins(z_x, weight, n_bins), _soft_bins(z_c, weight, n_bins)
     n = jnp.sum(weight)
@@ -111,16 +108,13 @@ def histogram(z_x: Array, z_c: Array, weight: Array, n_bins: int) -> Array:
     joint = joint.reshape(d_x, n_bins, d_c, n_bins)
     p_x, p_c = jnp.sum(in_x, axis=0) / n, jnp.sum(in_c, axis=0) / n
     apart = p_x[:, :, None, None] * p_c[None, None]
-    # log 1 where a cell is empty: its term is 0, and so is the gradient's
+    # log 1 where a cell is empty, so that its term and gradient are 0
     ratio = jnp.where(joint > 0, joint / jnp.where(joint > 0, apart, 1.0), 1.0)
     return jnp.sum(joint * jnp.log(ratio)) / (d_x * d_c)
 
 
 def dependence(kind: str, z_x: Array, z_c: Array, weight: Array, n_bins: int) -> Array:
-    """Return the third term of Eq. (4), in the unit of the estimator.
-
-    `kind` is "covariance", "correlation" or "histogram"; only the last uses `n_bins`.
-    """
+    """Return the third term of Eq. (4), in the unit of the estimator; "histogram" uses `n_bins`."""
     if kind == "histogram":
         return histogram(z_x, z_c, weight, n_bins)
     return {"covariance": covariance, "correlation": correlation}[kind](z_x, z_c, weight)

@@ -1,4 +1,4 @@
-"""One step on the vector w of all weights: Eq. (7), as printed and preconditioned by Adam.
+"""One optimiser step on the vector w of all weights: Eq. (7), plain or preconditioned by Adam.
 
 Notation    paper                 here
             w                     w, (p,)
@@ -34,10 +34,7 @@ def _noise(learning_rate: Array, temperature: Array, noise: Array) -> Array:
 def sgld(
     w: Array, gradient: Array, learning_rate: Array, temperature: Array, noise: Array
 ) -> Array:
-    """Return w - η ∇U(w) + √(2ηα) ζ (Eq. 7), which samples from exp(-U / α) (Eq. 6).
-
-    Here η is the learning rate, α the temperature, and ζ (p,) standard normal noise.
-    """
+    """Return w - η ∇U(w) + √(2ηα) ζ (Eq. 7), which samples from exp(-U / α) (Eq. 6)."""
     return w - learning_rate * gradient + _noise(learning_rate, temperature, noise)  # Eq. (7)
 
 
@@ -51,7 +48,7 @@ def adam(
 ) -> tuple[Array, Moments]:
     """Return Adam's step with the noise of Eq. (7) added, and the new moments.
 
-    The noise is not preconditioned as the gradient is, so this samples from no known distribution.
+    The noise is not preconditioned like the gradient: this samples from no known distribution.
     """
     steps = moments.steps + 1
     first = _BETA_1 * moments.first + (1.0 - _BETA_1) * gradient

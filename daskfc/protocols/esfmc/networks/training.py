@@ -1,9 +1,9 @@
-"""The networks of one client: they are trained on its rows, and make features of them.
+"""The networks of one client: training on its rows, and their features.
 
-Chance is drawn for (seed, round, epoch), and on the processor with one thread: the same seed gives
-the same bits in another process, and where training stopped after an epoch and went on from
-`ViewModel.state`. Other processors and versions of JAX may round otherwise, and GPUs add in any
-order. The noise of Eq. (7) comes from this seed: it protects nothing.
+Random numbers depend on (seed, round, epoch): on CPUs the same seed gives the same bits in another
+process, also if training resumes from `ViewModel.state` after an epoch. Other processors and
+versions of JAX may round differently, and GPUs sum in any order. The noise of Eq. (7) comes from
+this seed and protects nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,15 +37,14 @@ __all__ = ["EpochLosses", "Features", "ViewModel"]
 
 Floats: TypeAlias = NDArray[np.float32]
 
-_CHUNK = 4096  # ours: rows that features are made of at a time
+_CHUNK = 4096  # ours: rows for which features are computed at a time
 
 
 @dataclass(frozen=True)
 class Features:
-    """The networks' features of n rows, one row each; only `z_c` is for the server.
+    """The networks' features of n rows: `z_c` for the server, latent `z` and sample-related `z_x`.
 
-    `z` (latent) and `z_x` (sample-related) stay at the client; `assignments` is Q^m (n, K), whose
-    rows sum to 1.
+    `assignments` is Q^m (n, K), with rows that sum to 1.
     """
 
     z: Floats
@@ -95,11 +94,7 @@ class ViewModel:
         device: str = "auto",
         units: Units | None = None,
     ) -> "ViewModel":
-        """Return untrained networks; rows are taken as they are where `units` is None.
-
-        The seed is of first weights, batches, dropout and Langevin noise, and must differ between
-        clients.
-        """
+        """Return untrained networks; the seed must differ between clients."""
         table = {"n_columns": integer(1), "n_clusters": integer(2), "seed": integer(0)}
         given = {"n_columns": n_columns, "n_clusters": n_clusters, "seed": seed}
         check_params("ViewModel", given, table)
@@ -123,10 +118,7 @@ class ViewModel:
         seed: int,
         device: str = "auto",
     ) -> "ViewModel":
-        """Return networks as they were when `state` was called; other arguments are as for `begin`.
-
-        The device may be another one. Refuse a state of other networks.
-        """
+        """Return networks as saved by `state`; refuse a state of other networks."""
         model = cls.begin(n_columns, n_clusters, network, seed=seed, device=device)
         wanted = model.state()
         for name, array in wanted.items():
@@ -140,7 +132,7 @@ class ViewModel:
         return cls(n_columns, n_clusters, network, state, seed=seed, device=device)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays that `from_state` needs, which a file without pickles can hold.
+        """Return the arrays that `from_state` needs.
 
         These are ``weights``, ``first_moment`` and ``second_moment``, (p,) float32; ``steps``,
         ``round`` and ``epoch``, () int64; the units' ``low``, (n_columns,), and ``width``, (),
@@ -159,11 +151,7 @@ class ViewModel:
         settings: TrainingSettings,
         on_epoch: Callable[[int, EpochLosses], None] | None = None,
     ) -> tuple[EpochLosses, ...]:
-        """Train encoder and decoder to reconstruct rows, before the first round.
-
-        Reconstruction has weight 1 here, whatever its weight in the rounds: nothing else is learned
-        yet.
-        """
+        """Train encoder and decoder to reconstruct rows, with weight 1, before the first round."""
         alone = replace(
             settings,
             reconstruction_weight=1.0,
@@ -188,15 +176,14 @@ class ViewModel:
         """Train in a round, from 1; resume after the last finished epoch of a round already begun.
 
         Rows must be the same in all calls of a round; labels of -1 (or None) have no cross-entropy.
-        `on_epoch` gets the number and losses of each finished epoch; it may call `state`, and what
-        it raises stops the training.
+        `on_epoch` gets the number and losses of each finished epoch, and may call `state`.
         """
         check_params("train of ViewModel", {"round": round}, {"round": integer(max(1, self.round))})
         client = checked(rows, labels, assignments, aligned, self.units, self.n_clusters)
         return tuple(self._run(client, settings, round, settings.epochs, on_epoch))
 
     def features(self, rows: ArrayLike) -> Features:
-        """Return features and assignments of rows, of the client or new, without dropout."""
+        """Return features and assignments of old or new rows, without dropout."""
         X = checked(rows, None, None, None, self.units, self.n_clusters).rows
         plan = plan_of(self.n_columns, self.n_clusters, self.network, TrainingSettings())
         size = min(len(X), _CHUNK)

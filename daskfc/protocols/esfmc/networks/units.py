@@ -1,10 +1,9 @@
-"""The unit of a view: where its networks take columns to begin, and what they take for 1.
+"""The units of a view: the offset of each column and the common scale for the networks.
 
-Networks see every column from its smallest value on, and all of a view divided by the range of its
-widest column: labels do not depend on the unit in which a client keeps its view, nor on where its
-columns begin, and columns that are in [0, 1] already stay as they are. How columns of one view
-compare is left as it is: it means something in histograms and images, and where it does not, a
-preparation says so.
+The smallest value is subtracted from every column, and all are divided by the range of the widest:
+labels do not depend on a view's unit and offsets, and columns that span [0, 1] do not change. The
+columns' relative scale is kept, as it has a meaning in histograms and images; a preparation can
+change it.
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Units"]
 
-_ROWS = 4096  # ours: at a time, so that there is no second copy in float64
+_ROWS = 4096  # ours: rows at a time, so that there is no second copy in float64
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,15 @@ class Units:
 
     @classmethod
     def of(cls, rows: NDArray[np.floating]) -> "Units":
-        """Return the units of all rows of a client's view; the width is 1 where all are equal."""
+        """Return the units of all rows of a client's view; the width is 1 if all are equal."""
         low = rows.min(axis=0).astype(np.float64)
         width = float((rows.max(axis=0).astype(np.float64) - low).max())
-        if not np.isfinite(width):  # whoever takes such rows refuses and counts them
+        if not np.isfinite(width):  # training refuses such rows later
             return cls(np.zeros(len(low)), 1.0)
         return cls(low, width or 1.0)
 
     def applied(self, rows: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Return rows of the view, old or new, in these units, as networks take them."""
+        """Return old or new rows of the view in these units, for the networks."""
         found = np.empty(rows.shape, np.float32)
         for start in range(0, len(rows), _ROWS):
             part = rows[start : start + _ROWS].astype(np.float64)

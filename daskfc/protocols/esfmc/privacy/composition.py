@@ -1,4 +1,4 @@
-"""Theorem 4.2: what clients that are each (ε, δ)-private for a sample reveal of it together.
+"""Theorem 4.2: the joint privacy of clients that are each (ε, δ)-private for a sample.
 
 Paper       X. Chen et al., ICML 2025, Theorem 4.2, Lemmas C.11 to C.14; its composition is Theorem
             3.4 of Kairouz, Oh and Viswanath, ICML 2015.
@@ -8,11 +8,11 @@ Notation    paper  here
             ρ_c    scale, of Z_c over Z
             σ_c    sigma_c
             k      n_uses
-Departures  None, but one half of the theorem is a guarantee and the other is not. `composed` holds
-            for any clients that are (ε, δ)-private. `printed_client_epsilon`, which the paper puts
-            into it, is no guarantee: Langevin noise is taken for a Gaussian mechanism of
-            sensitivity 1, though nothing is clipped, and noise on Z_c for DP-SGD with its constants
-            left out. What noise on shared features costs is in `ESFMC.privacy_`, exactly.
+Departures  None, but only half of the theorem is a guarantee: `composed` holds for any clients that
+            are (ε, δ)-private. `printed_client_epsilon`, which the paper puts into it, does not:
+            Langevin noise counts as a Gaussian mechanism of sensitivity 1, though nothing is
+            clipped, and noise on Z_c as DP-SGD without its constants. The exact ε of noise on
+            shared features is in `ESFMC.privacy_`.
 """
 
 import math
@@ -25,11 +25,11 @@ _MAYBE = Constraint("a number in [0, 1)", lambda v: real(0, 1).holds(v) and floa
 
 
 def composed(epsilon: float, delta: float, *, n_clients: int, slack: float) -> tuple[float, float]:
-    """Return (ε̃, δ̃) that M clients, each (ε, δ)-private, cost a sample of which each has a view.
+    """Return (ε̃, δ̃) of a sample of which M clients, each (ε, δ)-private, have a view each.
 
-    δ̃ of the result is 1 - (1 - δ)^M (1 - slack); more slack gives a smaller ε̃. Privacy: it holds
-    whatever the clients do, each knowing what the others sent, as long as each is (ε, δ)-private
-    for a change of one sample; an upper bound of the optimum.
+    δ̃ is 1 - (1 - δ)^M (1 - slack); more slack gives a smaller ε̃. Privacy: an upper bound of the
+    optimum, also if each client knows what the others sent, as long as each is (ε, δ)-private for a
+    change of one sample.
     """
     check_params(
         "composed",

@@ -1,10 +1,9 @@
-"""Model inversion: rows rebuilt from what a client shared of them.
+"""Model inversion: an attack that rebuilds rows from the features that a client shared.
 
 Paper       He, Zhang and Lee, ACSAC 2019, Section 5 (an inverse network, trained on pairs of inputs
             and features); X. Chen et al., ICML 2025, Section 5.3 and Fig. 3(c), which shows images
             and no number.
-Notation    features  what the server saw: Z_c, Q, one column a cluster for labels, or to compare
-                      with Z_x or Z
+Notation    features  what the server saw: Z_c, Q, one-hot labels, or for comparison Z_x or Z
             known     share of the samples whose columns the attacker has, from elsewhere
 """
 
@@ -56,12 +55,12 @@ def inversion_error(
         hidden_layer_sizes=_HIDDEN,
         learning_rate_init=1e-3,
         max_iter=_EPOCHS,
-        early_stopping=n_known >= 50,  # on a tenth of what it knows
+        early_stopping=n_known >= 50,  # on a tenth of the known rows
         n_iter_no_change=20,
         random_state=integer_seed(seed, "inversion"),
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # so many epochs are what it gets
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are limited on purpose
         network.fit(inputs.transform(Z[ours]), outputs.transform(X[ours]))
     found = network.predict(inputs.transform(Z[theirs])).reshape(len(theirs), -1)
     rebuilt: Floats = outputs.inverse_transform(found)
