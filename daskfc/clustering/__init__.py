@@ -1,4 +1,4 @@
-"""Central algorithms on squared distances, with twins on pooled data, and those of graphs."""
+"""Central clustering algorithms on squared distances, pooled data and graphs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -86,7 +86,7 @@ CLUSTERERS: dict[str, type[Clusterer]] = {
 
 
 def known_clusterers() -> dict[str, type[Clusterer]]:
-    """Return every clusterer by name: our own, and those of other packages.
+    """Return every clusterer by name: those of daskfc and of other packages.
 
     A package registers a subclass of `Clusterer` by an entry point of the group
     ``daskfc.clusterers``.
@@ -105,7 +105,7 @@ def _is_clusterer(value: Any) -> bool:
 
 
 def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
-    """Make a clusterer from what a pipeline file says.
+    """Make a clusterer from its entry in a pipeline file.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
     Returns
     -------
     Clusterer
-        With its parameters checked.
+        A clusterer with valid parameters.
 
     Raises
     ------

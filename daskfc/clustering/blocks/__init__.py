@@ -1,4 +1,4 @@
-"""Algorithms on blocks of distances, of which memory holds a few at a time.
+"""Clustering algorithms on blocks of distances, for more distances than fit in memory.
 
-In: a view by blocks. Out: medoids, merges and exemplars as those of the way in memory.
+In: a view by blocks. Out: the same medoids, merges and exemplars as in memory.
 """

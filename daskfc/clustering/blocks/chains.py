@@ -4,8 +4,8 @@ Method      F. Murtagh, "A survey of recent advances in hierarchical clustering 
             Computer Journal 26, 1983. Pairs are merged in the order of fastcluster's
             implementation, so that ties end as they do there.
 Here        The row of a cluster A has for each sample x the sum, or the largest, of distances of
-            x to A's samples. Rows of merged clusters follow from their two, and the distance of A
-            to another cluster from A's row alone: no column is ever written.
+            x to A's samples. The row of a merged cluster follows from the two rows, and the
+            distance of A to another cluster from A's row alone: no column is ever written.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ Ints = NDArray[np.int64]
 def linkage_by_chains(view: DistanceBlocks, linkage: str) -> Floats:
     """Return the merges of a hierarchical clustering without all distances in memory, (n - 1, 4).
 
-    In scipy's layout, heights ascending, of Euclidean distances. Uses a file of 8 n² bytes, of
-    which 3 n rows are read and n written.
+    They are in scipy's layout, heights ascending, of Euclidean distances. A file takes 8 n² bytes;
+    3 n of its rows are read and n written.
     """
     with RowFile(view.n, view.folder) as file:
         for start, panel in view.panels():
@@ -33,7 +33,7 @@ def linkage_by_chains(view: DistanceBlocks, linkage: str) -> Floats:
 
 
 class _Chains:
-    """Clusters that are left, each by the number of its last sample, and who is nearest to whom."""
+    """The remaining clusters, each named by the number of its last sample."""
 
     def __init__(self, file: RowFile, linkage: str) -> None:
         self._file, self._average = file, linkage == "average"
@@ -42,7 +42,7 @@ class _Chains:
         self._left = np.ones(file.n, dtype=bool)
 
     def _distances(self, a: int) -> Floats:
-        """Return the distances of a cluster to all that are left, infinite to others and itself."""
+        """Return a cluster's distances to the remaining ones, infinite to itself and all others."""
         row, n = self._file.row(a), self._file.n
         if self._average:
             sums = np.bincount(self._owner, weights=row, minlength=n)
@@ -55,7 +55,7 @@ class _Chains:
         return found
 
     def _merge(self, a: int, b: int) -> None:
-        """Put the first cluster into the second."""
+        """Merge the first cluster into the second."""
         one, other = self._file.row(a), self._file.row(b)
         both = one + other if self._average else np.maximum(one, other)
         self._file.write(b, both[None])
@@ -64,7 +64,7 @@ class _Chains:
         self._left[a] = False
 
     def merges(self) -> list[tuple[int, int, float]]:
-        """Return which clusters were merged, and how far they were apart, in the order found."""
+        """Return the merged clusters and their distances, in the order found."""
         found: list[tuple[int, int, float]] = []
         chain: list[int] = []
         for _ in range(self._file.n - 1):
@@ -81,9 +81,9 @@ class _Chains:
                 before = chain[-1]
                 chain.append(after)
                 distances = self._distances(after)
-                distances[chain] = np.inf  # rounding apart, none of these is nearer
+                distances[chain] = np.inf  # none of these is nearer, up to rounding
                 closest = int(distances.argmin())
-                if not distances[closest] < nearest:  # then each is the nearest of the other
+                if not distances[closest] < nearest:  # the two are each other's nearest
                     break
                 nearest, after = float(distances[closest]), closest
             found.append((min(before, after), max(before, after), nearest))
@@ -92,7 +92,7 @@ class _Chains:
 
 
 def _in_scipys_layout(merges: list[tuple[int, int, float]], n: int) -> Floats:
-    """Return merges by height, of clusters that are numbered as they come to be."""
+    """Return merges by height, with clusters numbered in this order."""
     pairs = np.array([pair[:2] for pair in merges])
     heights = np.array([pair[2] for pair in merges])
     order = np.argsort(heights, kind="stable")
@@ -107,7 +107,7 @@ def _in_scipys_layout(merges: list[tuple[int, int, float]], n: int) -> Floats:
 
 
 def _top(parent: Ints, one: int) -> int:
-    """Return the cluster that a sample is in by now."""
+    """Return the cluster that now contains a sample."""
     while parent[one] != one:
         parent[one] = parent[parent[one]]
         one = int(parent[one])

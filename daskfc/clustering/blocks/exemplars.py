@@ -5,8 +5,8 @@ Method      B. Frey, D. Dueck, "Clustering by passing messages between data poin
 Notation    here    paper
             S       s(i, k), minus squared distances; the preference on the diagonal
             R, A    responsibilities r(i, k), availabilities a(i, k)
-Here        Availabilities need sums of columns of R, known when all its rows are: a pass over the
-            rows makes A of the iteration before, and then R.
+Here        Availabilities need sums of columns of R, known only after all its rows: a pass over
+            the rows computes A of the iteration before, and then R.
 """
 
 import warnings
@@ -25,7 +25,7 @@ __all__ = ["exemplars_by_blocks"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_STABLE = 15  # iterations without another exemplar, as in scikit-learn
+_STABLE = 15  # iterations with the same exemplars until convergence, as in scikit-learn
 _EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny * 100
 
 
@@ -35,8 +35,8 @@ def exemplars_by_blocks(
     """Return the exemplars (k,), ascending, and labels (n,) of scikit-learn's affinity propagation.
 
     Each iteration reads three files of 8 n² bytes and writes two; no matrix is in memory. A
-    preference of None is minus the median squared distance. Without exemplars labels are -1. Warns
-    (ConvergenceWarning) if it did not converge.
+    preference of None is minus the median squared distance. Without exemplars labels are -1. A
+    ConvergenceWarning says if it did not converge.
     """
     n = view.n
     preferred = -_median(view) if preference is None else preference
@@ -70,15 +70,15 @@ def _median(view: DistanceBlocks) -> float:
             yield D[np.triu_indices(len(D), 1)] if rows == columns else D.ravel()
 
     n = view.n
-    middle = [place - n for place in ((n * n - 1) // 2, n * n // 2)]  # behind the n of the diagonal
-    pairs = [place // 2 for place in middle if place >= 0]  # each is there twice
+    middle = [place - n for place in ((n * n - 1) // 2, n * n // 2)]  # after the n zeros on it
+    pairs = [place // 2 for place in middle if place >= 0]  # each distance occurs twice
     return float(ranked(apart, lambda _: tuple(pairs)).sum()) / 2
 
 
 def _write_similarities(
     view: DistanceBlocks, S: RowFile, preference: float, random: np.random.RandomState
 ) -> tuple[float, bool]:
-    """Write similarities with their noise; return the first of them, and whether all are alike."""
+    """Write similarities with their noise; return the first one, and whether all are equal."""
     n, first, alike = view.n, 0.0, True
     for start, panel in view.panels(copies=4):
         np.negative(panel, out=panel)
@@ -102,16 +102,16 @@ def _all_alike(n: int, each_alone: bool) -> tuple[Ints, Ints]:
 
 
 class _Messages:
-    """Responsibilities and availabilities, of which the latter are an iteration behind."""
+    """Responsibilities and availabilities; the latter are an iteration behind."""
 
     def __init__(self, S: RowFile, A: RowFile, R: RowFile, damping: float) -> None:
         self._S, self._A, self._R, self._damping = S, A, R, damping
         self._step = max(1, (1 << 19) // S.n)
-        self._sums: Floats | None = None  # of the columns of max(R, 0), R itself on the diagonal
+        self._sums: Floats | None = None  # of columns of max(R, 0), with R itself on the diagonal
         self._a, self._r = np.zeros(S.n), np.zeros(S.n)  # diagonals of A and R
 
     def pass_on(self) -> NDArray[np.bool_]:
-        """Make one iteration; return which samples stand for themselves."""
+        """Run one iteration; return a mask of the exemplars."""
         n = self._S.n
         sums = np.zeros(n)
         for start in range(0, n, self._step):
@@ -126,7 +126,7 @@ class _Messages:
             self._r[start:stop] = R[places]
             positive = np.maximum(R, 0.0)
             positive[places] = R[places]
-            for row in positive:  # one after the other, as numpy adds rows of a matrix
+            for row in positive:  # one by one, in the order in which numpy sums a matrix's rows
                 sums += row
         self._sums = sums
         self._a = self._damping * self._a - (self._r - sums) * (1 - self._damping)
@@ -146,7 +146,7 @@ class _Messages:
         A -= new
 
     def _responsible(self, S: Floats, A: Floats, R: Floats) -> None:
-        A += S  # it was written, and is not read again
+        A += S  # A is in its file already
         numbers = np.arange(len(A))
         best = A.argmax(axis=1)
         highest = A[numbers, best]
@@ -160,7 +160,7 @@ class _Messages:
 
 
 def _clusters(S: RowFile, stand: Ints) -> tuple[Ints, Ints]:
-    """Return the clusters of exemplars, each of which is then the best of its cluster."""
+    """Return the best exemplar of each cluster, and labels."""
     if not stand.size:
         return stand, np.full(S.n, -1)
     own = _nearest(S, stand)

@@ -1,4 +1,4 @@
-"""A square matrix in a file, for what a clusterer changes and memory does not hold."""
+"""A square matrix in a file, for matrices that a clusterer changes and that exceed memory."""
 
 import tempfile
 import weakref
@@ -15,9 +15,9 @@ _ITEM = np.dtype(np.float64).itemsize
 
 
 class RowFile:
-    """An n × n float64 matrix in a file, read and written by rows; the file goes with the object.
+    """An n × n float64 matrix in a file, read and written by rows; deleted with the object.
 
-    It is read and not mapped: pages of a mapped file count as memory of the process.
+    It is not memory-mapped, since mapped pages count as memory of the process.
     """
 
     def __init__(self, n: int, folder: str | None = None) -> None:
@@ -33,7 +33,7 @@ class RowFile:
         self._close()
 
     def write(self, start: int, rows: Floats) -> None:
-        """Write whole rows from number `start` on, (b, n)."""
+        """Write whole rows (b, n) from number `start` on."""
         self._write(start * self.n, rows)
 
     def _write(self, place: int, values: NDArray[np.floating]) -> None:

@@ -1,10 +1,10 @@
-"""k-medoids by eager swaps, on distances of which some columns at a time are in memory.
+"""k-medoids by eager swaps, on distances that are in memory some columns at a time.
 
 Method      FasterPAM: E. Schubert, P. Rousseeuw, "Fast and eager k-medoids clustering", Information
             Systems 101, 2021; the swaps are those of the package kmedoids.
-Here        All runs go through the distances together, so that a pass reads them once. What
-            swapping medoid i for sample j changes is, with near and next the distances of x to its
-            medoid and to the second one,
+Here        All runs read the distances together, once in a pass. With near and next the distances
+            of x to its nearest and second nearest medoid, swapping medoid i for sample j changes
+            the loss by
 
                 T_j - Σ_i G_ij + G_ij - N_i     G_ij = Σ_x∈i max(near, min(d_xj, next))
                                                 T_j  = Σ_x min(d_xj, next),  N_i = Σ_x∈i near
@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _COLUMNS = 64  # ours: samples tried at a time while nothing is swapped
-_ROWS = 2048  # ours: rows of these at a time, 1 MiB
-_ROUNDING = 1e-12  # ours: of the sum of distances; a change by less is none
+_ROWS = 2048  # ours: rows of these columns at a time, 1 MiB
+_ROUNDING = 1e-12  # ours: relative to the loss; smaller changes do not count
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ def medoids_by_swaps(
 ) -> list[Medoids]:
     """Return medoids that no swap with a sample improves, one result for each start.
 
-    Losses are Euclidean; samples are tried in `order`, round and round. `starts` maps the place
-    where a run begins to its first medoids (k,). A pass reads n² distances; O(n²) a run, whatever
-    k.
+    Distances are Euclidean; samples are tried in `order`, cyclically. `starts` maps the place where
+    a run begins to its first medoids (k,). A pass reads n² distances and takes O(n²) a run.
     """
     runs = {place: _Run(view, start, max_iter) for place, start in starts.items()}
     while not all(run.done for run in runs.values()):
@@ -63,7 +62,7 @@ def medoids_by_swaps(
 
 
 def _stretches(n: int, begins: Sequence[int]) -> Iterator[tuple[int, slice]]:
-    """Yield places of the order and slices of it, cut where runs begin."""
+    """Yield slices of the order, cut where runs begin, and their first places."""
     step = max(1, (1 << 21) // n)
     for first, last in pairwise([*begins, n]):
         for place in range(first, last, step):
@@ -71,7 +70,7 @@ def _stretches(n: int, begins: Sequence[int]) -> Iterator[tuple[int, slice]]:
 
 
 class _Run:
-    """One run: its medoids, and how far the nearest and the next one are from each sample."""
+    """One run: its medoids, and each sample's distances to the nearest and second nearest one."""
 
     def __init__(self, view: DistanceBlocks, start: Ints, max_iter: int) -> None:
         self._view, self.medoids, self._max_iter = view, start.copy(), max_iter
@@ -84,11 +83,11 @@ class _Run:
 
     @property
     def done(self) -> bool:
-        """Whether a pass is over that swapped nothing, or the last one."""
+        """Whether the last pass, or a pass without a swap, is over."""
         return self.n_iter > 0 and not self.trying
 
     def begin(self) -> None:
-        """Begin a pass, unless the last one is over."""
+        """Begin a pass, unless the run is done."""
         first = self.n_iter == 0
         self.trying = first or (self.trying and self._swapped and self.n_iter < self._max_iter)
         self.n_iter += self.trying
@@ -100,7 +99,7 @@ class _Run:
         for start in range(0, some.size, step := max(1, (1 << 20) // k)):
             part = some[start : start + step]
             D = np.sqrt(self._view.block(part, self.medoids))
-            D[part[:, None] == self.medoids] = -1.0  # to itself, before a copy of it
+            D[part[:, None] == self.medoids] = -1.0  # a medoid is nearest to itself, not to copies
             for places, far in ((self._own, self._near), (self._second, self._next)):
                 numbers = np.arange(len(D)), D.argmin(axis=1)
                 places[part], far[part] = numbers[1], np.maximum(D[numbers], 0.0)
@@ -109,13 +108,10 @@ class _Run:
         self.loss = float(self._near.sum())
 
     def try_all(self, samples: Ints, columns: Floats) -> None:
-        """Try samples in place of medoids one after the other, and swap where that is better.
-
-        `columns` are the distances of all samples to these.
-        """
+        """Try samples, with distances `columns` to all, as medoids one by one; swap if better."""
         start, wide = 0, 1
         while self.trying and start < samples.size:
-            if samples[start] == self._last:  # since then all others were tried
+            if samples[start] == self._last:  # all others were tried since the last swap
                 self._swapped = self.trying = False
                 return
             some = samples[start : start + wide]
@@ -134,7 +130,7 @@ class _Run:
                 start, wide = start + some.size, min(2 * wide, _COLUMNS)
 
     def _swap(self, medoid: int, sample: int, distances: Floats) -> None:
-        """Put a sample in place of a medoid."""
+        """Replace a medoid by a sample."""
         lost = (self._own == medoid) | (self._second == medoid)
         self.medoids[medoid] = self._last = sample
         self._swapped = True
@@ -147,7 +143,7 @@ class _Run:
         self._assign(np.flatnonzero(lost))
 
     def _changes(self, columns: Floats) -> Floats:
-        """Return what the loss changes by when each medoid is swapped for each sample, (k, b)."""
+        """Return the change of the loss if each medoid is swapped for each sample, (k, b)."""
         k = len(self.medoids)
         total, sums = np.zeros(columns.shape[1]), np.zeros((k, columns.shape[1]))
         for start in range(0, self._view.n, _ROWS):

@@ -1,4 +1,4 @@
-"""The clusterers that a method may be given, each with one contract (`clusterer`).
+"""The clusterers that methods use, all with the interface of `clusterer.Clusterer`.
 
 In: a view, a number of clusters, a seed. Out: labels, and a model that predicts.
 """

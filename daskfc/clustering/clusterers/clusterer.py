@@ -1,4 +1,4 @@
-"""What every clusterer is: checked parameters, `needs`, `fit`, `pooled`, `predict`; its result."""
+"""The base class of clusterers, with `needs`, `fit`, `pooled` and `predict`, and their result."""
 
 import dataclasses
 import warnings
@@ -20,7 +20,7 @@ from daskfc.errors import InvalidInput
 
 __all__ = ["Clusterer", "Clustering", "Needs", "in_order_of_appearance", "noting_convergence"]
 
-_ROWS = 4096  # compared at a time
+_ROWS = 4096  # rows compared at a time
 
 Needs = Literal["full", "neighbours", "radius", "rows", "coordinates"]
 
@@ -36,14 +36,13 @@ class Clustering:
     n_clusters : int
         Number of clusters asked for, or found by DBSCAN.
     model : dict of str to ndarray
-        What `predict` needs; empty when the clusterer was given pooled data and its clusters live
-        among the features of that data.
+        What `predict` needs; empty for a clustering of pooled data in the space of their features.
     converged : bool, default True
-        Whether the algorithm stopped by itself, not at its last permitted iteration.
+        Whether the algorithm stopped before its last permitted iteration.
     score : float or None, default None
         The minimised objective (inertia, loss, error norm) of algorithms that have one.
     notes : tuple of str, default ()
-        Sentences a reader of the result should see.
+        Warnings for the reader of the result.
     decisive : ndarray of shape (m,), float64, optional
         Squared distances that the labels depend on, as far as they are known.
 
@@ -68,16 +67,16 @@ class Clustering:
 class Clusterer(ABC):
     """Base of the clusterers: parameters are fields, checked when the object is made.
 
-    A subclass names itself and its constraints, says which view of the distances it reads, and
-    writes `_fit`, `_pooled` and `_predict`.
+    A subclass defines its name, its constraints, the views of the distances that it accepts, and
+    `_fit`, `_pooled` and `_predict`.
     """
 
     name: ClassVar[str]
     constraints: ClassVar[Mapping[str, Constraint]]
     accepts: ClassVar[tuple[type, ...]]
     finds_n_clusters: ClassVar[bool] = False
-    matrices: ClassVar[float] = 1.0  # of n × n float64 that a fit on all distances holds, with them
-    told_apart: ClassVar[bool] = False  # of coordinates, see `Order.told_apart`
+    matrices: ClassVar[float] = 1.0  # n × n float64 in memory in a fit on all distances, with them
+    told_apart: ClassVar[bool] = False  # takes coordinates of `Order.told_apart`
 
     def __post_init__(self) -> None:
         check_params(self.name, self.params, self.constraints)
@@ -89,7 +88,7 @@ class Clusterer(ABC):
 
     @abstractmethod
     def needs(self, n: int, d: int) -> Needs:
-        """Return which view `fit` wants.
+        """Return which view `fit` needs.
 
         Parameters
         ----------
@@ -102,13 +101,13 @@ class Clusterer(ABC):
         -------
         {"full", "neighbours", "radius", "rows", "coordinates"}
             For `FullDistances`, `NeighbourGraph`, `RadiusGraph`, and `RowFactors` for the rows of
-            D or for coordinates of the samples. In place of `FullDistances` a clusterer that
-            `accepts` them is given `DistanceBlocks` where memory does not hold `matrices` of
-            size n × n.
+            D or for coordinates of the samples. A clusterer that `accepts` them gets
+            `DistanceBlocks` in place of `FullDistances` if `matrices` of size n × n do not fit in
+            memory.
         """
 
     def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
-        """Return what a fit on `DistanceBlocks` holds in memory, and what it writes to disk.
+        """Return the bytes that a fit on `DistanceBlocks` takes in memory and on disk.
 
         Parameters
         ----------
@@ -120,12 +119,12 @@ class Clusterer(ABC):
         Returns
         -------
         (int, int) or None
-            Bytes, beside what the blocks are made of; None for a clusterer that reads no blocks.
+            Bytes, without the data of the blocks; None for a clusterer that reads no blocks.
         """
         return None
 
     def row_bytes(self, n: int) -> int:
-        """Return the bytes that a fit on coordinates of n samples holds beside these and a copy."""
+        """Return the bytes that a fit on coordinates takes beside two copies of these."""
         return 0
 
     def fit(self, view: View, n_clusters: int | None, seed: int) -> Clustering:
@@ -134,7 +133,7 @@ class Clusterer(ABC):
         Parameters
         ----------
         view : FullDistances, NeighbourGraph, RadiusGraph or RowFactors
-            What `needs` asked for.
+            The view that `needs` names.
         n_clusters : int or None
             Number of clusters; None for a clusterer that finds it by itself.
         seed : int
@@ -148,8 +147,8 @@ class Clusterer(ABC):
         Raises
         ------
         InvalidInput
-            For another view, a number of clusters that is missing, unwanted, or above the number
-            of samples.
+            For another view, or a number of clusters that is missing, superfluous, or above the
+            number of samples.
         """
         if not isinstance(view, self.accepts):
             kinds = " or ".join(kind.__name__ for kind in self.accepts)
@@ -163,11 +162,11 @@ class Clusterer(ABC):
         if decisive is None:
             decisive = self._decisive(view, found.labels)
             missing = k - np.unique(found.labels[found.labels >= 0]).size
-            decisive = np.append(decisive, np.zeros(max(0, missing)))  # too alike to be apart
+            decisive = np.append(decisive, np.zeros(max(0, missing)))  # of too similar samples
         return dataclasses.replace(found, notes=(*found.notes, *_alike(view)), decisive=decisive)
 
     def pooled(self, X: ArrayLike, n_clusters: int | None, seed: int) -> Clustering:
-        """Cluster pooled raw data: the central algorithm that the federated one is compared with.
+        """Cluster pooled raw data, for comparison with the federated algorithm.
 
         Parameters
         ----------
@@ -191,12 +190,12 @@ class Clusterer(ABC):
         return self._pooled(*self._checked_pool(X, n_clusters, seed), seed)
 
     def pooled_labels(self, X: ArrayLike, n_clusters: int | None, seed: int) -> NDArray[np.int64]:
-        """Return labels of pooled raw data, the same for each sample in whatever order they come.
+        """Return labels of pooled raw data, independent of the order of the samples.
 
         Parameters
         ----------
         X : array_like of shape (n, d), float
-            As in `pooled`, which gets it in the order that follows from the distances.
+            As in `pooled`, which gets the samples in the order that follows from the distances.
         n_clusters : int or None
             As in `fit`.
         seed : int
@@ -309,7 +308,7 @@ class Clusterer(ABC):
 
 
 def _alike(view: View) -> tuple[str, ...]:
-    """Say so where samples have no differences, or few, that clusters could tell of."""
+    """Return a note if samples have too few differences for meaningful clusters."""
     if view.n < 2:
         return ()
     if isinstance(view, NeighbourGraph):
@@ -322,7 +321,7 @@ def _alike(view: View) -> tuple[str, ...]:
     if isinstance(view, FullDistances | DistanceBlocks):
         spread = bool(view.block(slice(0, 1), slice(0, view.n)).any())
     elif isinstance(view, RowFactors):
-        parts = range(0, view.n, _ROWS)  # mostly the first of them tells
+        parts = range(0, view.n, _ROWS)  # the first one is mostly enough
         spread = any((view.points[i : i + _ROWS] != view.points[0]).any() for i in parts)
     else:
         return ()
@@ -341,10 +340,7 @@ def in_order_of_appearance(labels: ArrayLike, k: int) -> NDArray[np.int64]:
 
 @contextmanager
 def noting_convergence() -> Iterator[list[str]]:
-    """Collect a library's convergence warnings, to be raised in our words; pass on all others.
-
-    The list is filled when the block ends.
-    """
+    """Collect a library's convergence warnings until the block ends; pass on all others."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)

@@ -22,10 +22,9 @@ Ints = NDArray[np.integer[Any]]
 
 
 class Contraction:
-    """Connected components of a graph of n nodes whose edges arrive in blocks.
+    """Connected components of a graph of n nodes with edges in blocks, in O(n + block) memory.
 
-    Edges wait until there are about as many as nodes; then each component found becomes one node.
-    Memory is O(n + block), whatever the number of edges.
+    Edges are collected until there are about as many as nodes; then components become nodes.
     """
 
     def __init__(self, n: int) -> None:
@@ -43,7 +42,7 @@ class Contraction:
             self._contract()
 
     def components(self) -> NDArray[np.int64]:
-        """Return the component of every node, shape (n,); numbers in no stated order."""
+        """Return the component of every node, shape (n,), numbered in arbitrary order."""
         self._contract()
         return self._component
 
@@ -69,7 +68,7 @@ class DBSCAN(Clusterer):
     eps : float
         Radius of a neighbourhood, a distance in units of the data (not squared).
     min_samples : int, default 5
-        A sample with at least so many samples within eps, itself counted, is a core sample.
+        A sample with at least so many samples within eps, itself included, is a core sample.
 
     Notes
     -----

@@ -61,8 +61,8 @@ def fuzzy_partition(
 ) -> tuple[Floats, float, float]:
     """Alternate memberships and centres, from given centres, until all changes are at most `tol`.
 
-    Returns memberships (n, k) at the last centres, the objective Σ u_ij^m |row_i - centre_j|², and
-    the largest last change of a membership. Rows are best centred.
+    Return memberships (n, k) at the last centres, the objective Σ u_ij^m |row_i - centre_j|², and
+    the largest last change of a membership. Rows should be centred.
     """
     squares = np.einsum("ij,ij->i", rows, rows)
     distances = _to_centres(rows, squares, centres)
@@ -88,7 +88,7 @@ class FuzzyCMeans(Clusterer):
     fuzziness : float, default 1.1
         Exponent m of the memberships; near 1 it becomes k-means.
     n_init : int, default 3
-        Runs from different k-means++ starts; the one with the smallest objective counts.
+        Runs from different k-means++ starts; the one with the smallest objective is kept.
     max_iter : int, default 300
         Iterations of one run.
     tol : float, default 1e-5
@@ -101,10 +101,10 @@ class FuzzyCMeans(Clusterer):
     -----
     A sample's label is its largest membership. `pooled` is fuzzy c-means on the samples.
 
-    The paper does not state m. The usual 2 lets all centres fall onto the mean of the data when
-    it has many dimensions of similar size (Yu, Cheng & Huang 2004 bound m for that reason): with
-    1,000 pooled samples of MNIST, kappa is 0.13 with 2 and 0.52 with 1.1, where the paper has
-    0.50. A note tells when centres coincide.
+    The paper does not state m. With the usual 2 all centres collapse to the mean of data in many
+    dimensions of similar size (Yu, Cheng & Huang 2004 bound m for that reason): with 1,000 pooled
+    samples of MNIST, kappa is 0.13 with 2 and 0.52 with 1.1, where the paper has 0.50. A note says
+    when centres coincide.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The gap statistic: how much tighter k clusters are than they would be of samples without any.
+"""The gap statistic: how much tighter k clusters are than those of samples without clusters.
 
 Paper       Tibshirani, Walther, Hastie, "Estimating the number of clusters in a data set via the
             gap statistic", Journal of the Royal Statistical Society B 63, 2001.
@@ -8,10 +8,10 @@ Notation    paper      here            shape, range
             B          REFERENCES      20
             s_k        error           sd √(1 + 1 / B) of the references' log W_k
 Departures  (1) References are drawn in the box of the principal axes, choice (b), and are not
-                turned back: clusters do not depend on it. The box has no left or right either, so
-                that a server that knows the samples up to a motion draws the same.
-            (2) W_k is at least 2^-40 of W_1: coordinates are right to rounding, and samples that
-                are copies of k rows would otherwise have no logarithm.
+                rotated back, on which clusters do not depend. They depend on the box's widths only,
+                so a server that knows the samples up to a motion draws the same.
+            (2) W_k is at least 2^-40 of W_1: coordinates have rounding errors, and copies of k rows
+                would otherwise have no logarithm.
 """
 
 import math
@@ -34,7 +34,7 @@ _LEAST = 2.0**-40
 
 
 def box_of(points: Floats) -> Floats:
-    """Return how wide samples (n, d) are along their principal axes, (d,), widest spread first."""
+    """Return the widths (d,) of samples (n, d) along their principal axes, largest spread first."""
     centred = points - points.mean(axis=0)
     _, axes = scipy.linalg.eigh(centred.T @ centred)
     along = centred @ axes[:, ::-1]
@@ -44,7 +44,7 @@ def box_of(points: Floats) -> Floats:
 
 def reference(widths: Floats, n: int, seed: int, number: int) -> Floats:
     """Return n samples, (n, d), uniform over a box; `number` distinguishes the references."""
-    # axis by axis, so that one without width changes nothing of those before it
+    # axis by axis, so that an axis without width does not change those before it
     chance = generator(seed, "gap", number).random((widths.size, n))
     drawn: Floats = (chance * widths[:, None]).T
     return np.ascontiguousarray(drawn)
@@ -57,11 +57,10 @@ def dispersion(points: Floats, labels: NDArray[np.int64]) -> float:
 
 
 def gap_statistic(points: Floats, k: int, clusterer: KMeans, seed: int) -> tuple[float, float]:
-    """Return the gap statistic of k clusters, and its standard error by chance, the paper's s_k.
+    """Return the gap statistic of k clusters, and its standard error, the paper's s_k.
 
-    The gap is the mean log W_k of the references, less that of the samples; infinite for samples
-    that do not differ, or fewer than k. Choose the smallest k with
-    ``gap(k) >= gap(k + 1) - error(k + 1)``.
+    The gap is the mean log W_k of the references, minus that of the samples; infinite for equal
+    samples, or fewer than k. Choose the smallest k with ``gap(k) >= gap(k + 1) - error(k + 1)``.
     """
     n = len(points)
     total = dispersion(points, np.zeros(n, dtype=np.int64))
@@ -76,7 +75,7 @@ def gap_statistic(points: Floats, k: int, clusterer: KMeans, seed: int) -> tuple
             n_init=clusterer.n_init,
             max_iter=clusterer.max_iter,
             owner=clusterer.name,
-            threads=1,  # many small fits: a second thread costs more than it brings
+            threads=1,  # many small fits: a second thread costs more time than it saves
         )
         return math.log(max(dispersion(rows, found.labels), least))
 

@@ -1,4 +1,4 @@
-"""Agglomerative clustering with four linkages, cut at the wanted number of clusters."""
+"""Agglomerative clustering with four linkages, cut at a given number of clusters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ from daskfc.errors import InvalidInput
 
 __all__ = ["Hierarchical", "cut"]
 
-_PANELS = 64_000_000  # rows of distances, 16 MiB, and what is made of them
+_PANELS = 64_000_000  # bytes: rows of distances, 16 MiB, and copies
 
 Floats = NDArray[np.float64]
 
 
 def cut(merges: Floats, k: int) -> NDArray[np.int64]:
-    """Return the k clusters, (n,), that are left after the first n - k merges of a scipy linkage.
+    """Return the k clusters, (n,), after the first n - k merges of a scipy linkage.
 
-    Exactly k, in order of appearance; scipy's `fcluster(..., "maxclust")` gives fewer when heights
-    are equal at the cut.
+    They are in order of appearance. scipy's `fcluster(..., "maxclust")` gives fewer than k if
+    heights are equal at the cut.
     """
     n = len(merges) + 1
     pairs = merges[: n - k, :2].astype(np.int64)
@@ -59,8 +59,8 @@ class Hierarchical(Clusterer):
     New samples join the cluster nearest by the same linkage: its smallest, largest or mean
     distance, or for Ward the distance to its centroid. Above 8,192 samples "single" and "ward"
     run on coordinates, without all n × n distances in memory (their time still grows as n²).
-    "average" and "complete" go through rows of a file of 8 n² bytes where memory does not hold all
-    distances: the same merges, but for average distances that tie up to rounding.
+    "average" and "complete" use a file of 8 n² bytes where all distances do not fit in memory,
+    with the same merges except where average distances tie up to rounding.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class Hierarchical(Clusterer):
 
     def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
         """Return bytes in memory and on disk; see `Clusterer.block_bytes`."""
-        if self.linkage in ("single", "ward"):  # which have coordinates where samples are many
+        if self.linkage in ("single", "ward"):  # these use coordinates of many samples
             return None
         return 400 * n + _PANELS, 8 * n * n
 

@@ -5,12 +5,12 @@ Paper       "kernel-k-means": H. Zha, X. He, C. Ding, H. Simon, M. Gu, "Spectral
             "Scalable kernel k-means clustering with Nyström approximation", JMLR 2019. They are CK
             and SK k-means of A Communication Efficient Federated Kernel k-means, Appendix G.
 Notation    paper    here
-            K        a kernel between all samples, (n, n), never as a whole where n is large
+            K        a kernel between all samples, (n, n), never formed where n is large
             s        n_eigenvectors
             H        U_s Λ_s^(1/2) of K's leading eigenpairs, (n, s)
             C, W, c  K[:, L] and K[L, L] for n_landmarks places L
-Departures  (1) Landmarks are drawn uniformly without replacement. (2) n_landmarks is 500 where none
-            is given; the paper on federated kernel k-means does not tell its own.
+Departures  (1) Landmarks are drawn uniformly without replacement. (2) n_landmarks is 500 by
+            default; the paper on federated kernel k-means does not state its own.
 """
 
 from abc import abstractmethod
@@ -47,20 +47,20 @@ __all__ = ["KernelKMeans", "NystroemKMeans", "exact_embedding", "landmark_embedd
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_DENSE = 600  # ours: below this a full eigendecomposition takes a fraction of a second
-_TOLERANCE = 1e-6  # ours: of the largest eigenvalue
+_DENSE = 600  # ours: up to this a full eigendecomposition takes a fraction of a second
+_TOLERANCE = 1e-6  # ours: relative to the largest eigenvalue
 _PRODUCTS = 12  # ours: MNIST needs 3
-_START = 100_000_000  # kernels of some samples with a thousand landmarks, in a few copies
-_NULL = 1e-12  # ours: eigenvalues that are rounding, of the largest
+_START = 100_000_000  # bytes: kernels of some samples with 1,000 landmarks, a few copies
+_NULL = 1e-12  # ours: smaller eigenvalues, relative to the largest, are rounding errors
 
 
 def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> tuple[Any, ...]:
     """Return coordinates H = U_s Λ_s^(1/2), (n, s), on the kernel's leading eigenvectors.
 
-    Also the samples that a new one needs kernel values with (all), the projection U_s Λ_s^(-1/2) of
-    these values to coordinates, and whether all |K u - λ u| are at most 1e-6 of the largest
-    eigenvalue. Beyond 600 samples, block Krylov from Nyström vectors: 3 products on MNIST; random
-    starts take 5 or 6.
+    Also return the landmarks (all samples), the projection U_s Λ_s^(-1/2) of kernel values with
+    them to coordinates, and whether all |K u - λ u| are at most 1e-6 of the largest eigenvalue.
+    Beyond 600 samples, block Krylov from Nyström vectors: 3 products on MNIST, not 5 or 6 as from
+    random ones.
     """
     places = np.arange(n)
     if n <= max(_DENSE, 8 * s):
@@ -87,11 +87,11 @@ def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> 
 def landmark_embedding(block: Block, n: int, s: int, c: int, seed: int) -> tuple[Any, ...]:
     """Return coordinates H, (n, s), with H Hᵀ the best rank-s approximation of Nyström's C W⁺ Cᵀ.
 
-    Also the landmarks (c,), the projection (c, s) of kernel values with them to coordinates; True.
+    Also return the landmarks (c,), the projection (c, s) of kernel values with them, and True.
     """
     L = np.sort(generator(seed, "landmarks").choice(n, c, replace=False))
     root = inverse_root(np.asarray(block(L, L), dtype=np.float64), c)
-    gram = np.zeros((root.shape[1],) * 2)  # of C W^(-1/2), the rows of Nyström's features
+    gram = np.zeros((root.shape[1],) * 2)  # of Nyström's features C W^(-1/2)
     for part in parts_of(n, c):
         features = block(part, L) @ root
         gram += features.T @ features
@@ -155,7 +155,7 @@ class _KernelClusterer(Clusterer):
         elif len(X) > 1 and (X != X[0]).any():
             width = interpoint_width(X, self.kernel)
         else:
-            width = 1.0  # all kernel values are the same, whatever it is
+            width = 1.0  # all kernel values are equal for any width
         kernel = Kernel(self.kernel, width, self.degree)
         single = not KernelProducts.holds(len(X), np.float64)
         block = kernel_of_points(X, kernel, single=single)
@@ -225,9 +225,9 @@ class KernelKMeans(_KernelClusterer):
 
     Notes
     -----
-    Eigenpairs have residuals of at most 1e-6 of the largest eigenvalue. Half the kernel matrix is
-    held in 512 MiB at most, for 10,606 samples; beyond, it is computed anew in each of about three
-    products, in blocks and in float32, whose rounding changes values by about 1e-6.
+    Eigenpairs have residuals of at most 1e-6 of the largest eigenvalue. Half the kernel matrix
+    is in memory up to 512 MiB, 10,606 samples; beyond, it is recomputed in each of about three
+    products, in blocks and in float32, which changes values by about 1e-6.
 
     Examples
     --------
@@ -243,7 +243,7 @@ class KernelKMeans(_KernelClusterer):
     matrices = 2.0
 
     def row_bytes(self, n: int) -> int:
-        """Return bytes of half the kernel, where it is held; see `Clusterer.row_bytes`."""
+        """Return bytes of half the kernel, if it is kept; see `Clusterer.row_bytes`."""
         sizes = (KernelProducts.size(n, dtype) for dtype in (np.float64, np.float32))
         return next((size for size in sizes if size <= HELD), 0) + _START
 

@@ -1,4 +1,4 @@
-"""k-means on coordinates of the samples, or as the paper of OmniFC does on rows of distances."""
+"""k-means on coordinates of the samples, or on rows of distances as in the paper of OmniFC."""
 
 import warnings
 from collections.abc import Mapping
@@ -36,13 +36,13 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 ROWS = ("coordinates", "distances")
-_LARGE = 2**28  # ours: bytes of coordinates that are not copied, but shifted and shifted back
-_TOL = 1e-4  # scikit-learn's: a run ends when centres move by less, beside the mean variance
+_LARGE = 2**28  # ours: coordinates of more bytes are not copied, but shifted and shifted back
+_TOL = 1e-4  # scikit-learn's: a run ends when centres move by less, relative to the mean variance
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Labels (n,), the inertia, and a sentence when there are fewer distinct rows than clusters."""
+    """Labels (n,), the inertia, and a note if there are fewer distinct rows than clusters."""
 
     labels: NDArray[np.int64]
     inertia: float
@@ -64,11 +64,11 @@ def best_partition(
 ) -> Partition:
     """Return the best of `n_init` runs of Lloyd's algorithm from k-means++ starts.
 
-    `copy=False` shifts rows (n, q) in place and back. `threads=1` where clients work at once; never
-    3: the order of two partial sums does not matter, of three it does. A run ends when centres move
-    by little beside the mean variance of the data's `n_features` columns, q by default.
+    `copy=False` shifts rows (n, q) in place and back. `threads` is 1 where clients work at once,
+    and never 3, as the order of three partial sums matters. A run ends when centres move by little
+    relative to the mean variance of the data's `n_features` columns, q by default.
     """
-    # Elkan's bounds give the steps of Lloyd's algorithm and save products of wide rows.
+    # Elkan's algorithm takes the steps of Lloyd's with fewer products of wide rows.
     wide = rows.shape[1] >= 64 and k > 1  # ours: 1.6 times faster on 20,000 x 718 rows of D
     lloyd = LibraryKMeans(
         k,
@@ -90,7 +90,7 @@ def best_partition(
 
 
 def needs_rows(n: int, d: int) -> Needs:
-    """Return "rows" where the factors of D are much thinner than D and D is large, else "full"."""
+    """Return "rows" if the factors of D are much thinner than D and D is large, else "full"."""
     return "full" if n <= max(4096, 3 * (d + 2)) else "rows"  # ours: 4096 rows are 128 MiB
 
 
@@ -106,7 +106,7 @@ def nearest_centre(rows: Floats, centres: Floats) -> NDArray[np.int64]:
 def mean_offsets(points: Floats, weights: Floats) -> Floats:
     """Return Σ_i w_i |y_i - c|², (k,), of points (n, q) about weighted means c = Σ_i w_i y_i.
 
-    Weights (n, k) sum to 1 by column, or 0 for an empty cluster: -inf, so that nobody joins it.
+    Weights (n, k) sum to 1 by column, or 0 for an empty cluster, which gets -inf to stay empty.
     """
     centred = points - points.mean(axis=0)
     centres = weights.T @ centred
@@ -133,7 +133,7 @@ class KMeans(Clusterer):
     Parameters
     ----------
     n_init : int, default 10
-        Runs from different k-means++ starts; the one with the smallest inertia counts.
+        Runs from different k-means++ starts; the one with the smallest inertia is kept.
     max_iter : int, default 300
         Iterations of one run.
     rows : {"coordinates", "distances"}, default "coordinates"
@@ -143,7 +143,7 @@ class KMeans(Clusterer):
 
     Notes
     -----
-    `pooled` is k-means on the samples, which the paper calls "central", whatever `rows` is.
+    `pooled` is k-means on the samples, which the paper calls "central", for both `rows`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""scikit-learn's clusterers on coordinates that distances give, or on the distances."""
+"""scikit-learn's clusterers, on coordinates computed from distances, or on the distances."""
 
 import dataclasses
 import inspect
@@ -35,17 +35,14 @@ __all__ = ["HDBSCAN", "OPTICS", "AffinityPropagation", "GaussianMixture", "Sciki
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_PANELS = 110_000_000  # rows of three matrices, 4 MiB each, what is made of them, and counts
+_PANELS = 110_000_000  # bytes: rows of three matrices, 4 MiB each, copies, and counts
 
 
 def placed(points: Floats, distances: Floats) -> Floats:
-    """Return coordinates (b, q) of new samples from squared distances (b, n) to points (n, q).
-
-    They are the nearest places in the span of the points.
-    """
+    """Return coordinates (b, q) of new samples from squared distances (b, n) to points (n, q)."""
     centre = points.mean(axis=0)
     Y = points - centre
-    # |x - y_i|² = |x|² + |y_i|² - 2 x · y_i, and what is the same for all i cancels with Σ y_i = 0
+    # |x - y_i|² = |x|² + |y_i|² - 2 x · y_i; terms equal for all i cancel, as Σ y_i = 0
     right = np.einsum("ij,ij->i", Y, Y) - distances  # (b, n)
     found: Floats = np.linalg.lstsq(Y.T @ Y, (right @ Y).T / 2, rcond=None)[0].T + centre
     return found
@@ -61,7 +58,7 @@ def _numbered(labels: NDArray[np.integer]) -> tuple[Ints, int]:
 
 
 def _quietly(run: Any, *args: Any) -> tuple[Any, tuple[str, ...]]:
-    """Return what a call gives and what the library said of its convergence, once each."""
+    """Return a call's result and the library's warnings about convergence, once each."""
     with noting_convergence() as texts:
         result = run(*args)
     notes = tuple(dict.fromkeys(texts))
@@ -77,9 +74,9 @@ class GaussianMixture(Clusterer):
     Parameters
     ----------
     covariance : {"full", "tied", "spherical"}, default "full"
-        Of each component; these do not depend on how the coordinates are turned.
+        Covariance of each component; none of these depends on a rotation of the coordinates.
     n_init : int, default 1
-        Runs from different k-means; the likeliest counts.
+        Runs from different k-means; the one with the largest likelihood is kept.
     max_iter : int, default 100
         Iterations of one run.
     regularisation : float, default 1e-6
@@ -158,7 +155,7 @@ class GaussianMixture(Clusterer):
 
 @dataclass(frozen=True)
 class _NearestSample(Clusterer):
-    """A clusterer of the library without a rule for new samples: they join their nearest one."""
+    """A scikit-learn clusterer without a rule for new samples: they join their nearest one."""
 
     accepts = (FullDistances, RowFactors)
 
@@ -171,7 +168,7 @@ class _NearestSample(Clusterer):
 
     @property
     def _rank(self) -> int:
-        """Which neighbour of a sample tells how dense it is there: by default the nearest one."""
+        """The rank of the neighbour that determines a sample's density."""
         return 1
 
     def _decisive(self, view: FullDistances | RowFactors, labels: Ints) -> Floats:
@@ -204,7 +201,7 @@ class HDBSCAN(_NearestSample):
     min_cluster_size : int, default 5
         Samples of the smallest cluster.
     min_samples : int, optional
-        Neighbours that make a core sample, itself counted; by default `min_cluster_size`.
+        Neighbours of a core sample, itself included; by default `min_cluster_size`.
 
     Notes
     -----
@@ -231,7 +228,7 @@ class HDBSCAN(_NearestSample):
 
     @property
     def _rank(self) -> int:
-        return max(1, (self.min_samples or self.min_cluster_size) - 1)  # itself counted
+        return max(1, (self.min_samples or self.min_cluster_size) - 1)  # without itself
 
     def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
         n = len(points)
@@ -251,7 +248,7 @@ class OPTICS(_NearestSample):
     Parameters
     ----------
     min_samples : int, default 5
-        Neighbours that make a core sample, itself counted.
+        Neighbours of a core sample, itself included.
     xi : float, default 0.05
         The steepness that bounds a cluster, in (0, 1).
 
@@ -286,28 +283,28 @@ class OPTICS(_NearestSample):
         if len(points) < self.min_samples:
             return np.full(len(points), -1)
         library = sklearn.cluster.OPTICS(min_samples=self.min_samples, xi=self.xi)
-        with np.errstate(divide="ignore", invalid="ignore"):  # of samples that are equal
+        with np.errstate(divide="ignore", invalid="ignore"):  # raised by equal samples
             labels: Ints = library.fit_predict(points)
         return labels
 
 
 @dataclass(frozen=True)
 class AffinityPropagation(Clusterer):
-    """Samples that stand for others, found by messages: scikit-learn's, for few samples.
+    """Exemplars of clusters, found by message passing: scikit-learn's, for few samples.
 
     Parameters
     ----------
     damping : float, default 0.5
-        In [0.5, 1): how much of an old message stays.
+        Share of an old message that is kept, in [0.5, 1).
     preference : float, optional
-        How readily a sample stands for others; by default the median of minus squared distances.
+        Tendency of a sample to be an exemplar; by default the median of minus squared distances.
     max_iter : int, default 200
         Iterations.
 
     Notes
     -----
-    It holds several n × n matrices, or three of them in files where memory does not: then with
-    the same result, and minutes an iteration.
+    It needs several n × n matrices in memory, or else three in files: with the same result, and
+    minutes an iteration.
 
     Examples
     --------
@@ -390,15 +387,15 @@ class ScikitLearn(_NearestSample):
     estimator : str
         Such as "Birch" or "BisectingKMeans".
     options : mapping, optional
-        Its parameters. Number of clusters and seed are given where it takes them.
+        Its parameters. Number of clusters and seed are added where it takes them.
     on : {"coordinates", "distances"}, default "coordinates"
-        What it is given: coordinates of the samples, turned and moved as a whole; or all distances,
-        not squared, with ``metric="precomputed"``.
+        Its input: coordinates of the samples, up to a rigid motion; or all distances, not squared,
+        with ``metric="precomputed"``.
 
     Notes
     -----
-    A new sample gets the label of its nearest one. What depends on single features, not on
-    distances, is not that of the pooled samples.
+    A new sample gets the label of its nearest one. An estimator that depends on single features,
+    not only on distances, gives other labels than on the pooled samples.
 
     Examples
     --------
@@ -414,7 +411,7 @@ class ScikitLearn(_NearestSample):
     options: Mapping[str, Any] = field(default_factory=dict)
     on: str = "coordinates"
 
-    matrices = 4.2  # of its clusterers that take distances 3.0 to 4.2, measured
+    matrices = 4.2  # measured: 3.0 to 4.2 for clusterers that take distances
     name: ClassVar[str] = "scikit-learn"
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "estimator": Constraint(
@@ -466,13 +463,13 @@ class ScikitLearn(_NearestSample):
         return self._fit(FullDistances(exact_squared_distances(X)), k, seed)
 
     def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
-        if len(points) == 1:  # most of the library's refuse it
+        if len(points) == 1:  # most estimators refuse it
             return np.zeros(1, dtype=np.int64)
         known, given = self._known(), dict(self.options)
         if "n_clusters" in known:
             given.setdefault("n_clusters", k)
         if "random_state" in known:
-            if given.get("random_state") is None:  # the library's own would be another every time
+            if given.get("random_state") is None:  # the library's default is not reproducible
                 given["random_state"] = integer_seed(seed, self.name)
         if self.on == "distances":
             given["metric"] = "precomputed"

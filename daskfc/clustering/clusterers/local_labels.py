@@ -1,10 +1,10 @@
-"""Clusters that one party finds in its own samples, and a score that needs no labels.
+"""Clusters that one party finds in its own samples, and a score of them without true labels.
 
 ESFMC's clients begin with them: its paper says "local clustering results" (Appendix D.2).
 
-Departures  How many neighbours the graph has is found from the data: among a few numbers the one
-            with the largest (H / log K)^4 s, where s is the modularity of the clusters in their
-            graph and H the entropy of their sizes. This takes classes to be about equally large.
+Departures  The number of neighbours in the graph is chosen from the data: among a few the one with
+            the largest (H / log K)^4 s, where s is the modularity of the clusters in their graph
+            and H the entropy of their sizes. This assumes classes of about equal size.
 """
 
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ Floats = NDArray[np.float64]
 NEIGHBOURS = (10, 15, 20, 25)
 """How many neighbours, the sample itself among them, `spectral_labels` tries."""
 
-_BALANCE = 4  # ours: a merged pair of classes costs more than modularity gains by it
-_ROUNDED = 2.0**-22  # ours: multiples of a unit that float32 rounds
-_MOST = 2.0**16  # ours: units of a count, above which rounding may hide that it is none
-_SPARSE = 0.5  # ours: share of zeros from which on counts are compared by direction
+_BALANCE = 4  # ours: so that merging two classes costs more than it gains in modularity
+_ROUNDED = 2.0**-22  # ours: relative rounding error in float32 of multiples of a unit
+_MOST = 2.0**16  # ours: of larger multiples rounding may hide that they are none
+_SPARSE = 0.5  # ours: counts with a larger share of zeros are compared by angle
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LocalLabels:
     """A client's clusters of its own rows in [0, n_clusters), and their `score`, at most 1.
 
     The score is the modularity in a graph of `n_neighbors` nearest neighbours, the sample included;
-    views whose clusters lie apart score higher.
+    it is higher for views with separated clusters.
     """
 
     labels: NDArray[np.int64]
@@ -63,10 +63,7 @@ class LocalLabels:
 
 
 def wants_cosine(rows: ArrayLike) -> bool:
-    """Return whether rows are counts, or binary, with more zeros than other values.
-
-    Then angles between rows say more than distances.
-    """
+    """Return whether rows are counts, or binary, with more zeros than other values."""
     X = np.asarray(rows, dtype=np.float64)
     some = X[X != 0]
     if some.size >= (1.0 - _SPARSE) * X.size or (some < 0).any():
@@ -78,7 +75,7 @@ def wants_cosine(rows: ArrayLike) -> bool:
 
 
 def modularity(weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64]) -> float:
-    """Return the share of edges inside of clusters, above chance, in [-1/2, 1]; 0 without edges.
+    """Return the share of edges within clusters, above chance, in [-1/2, 1]; 0 without edges.
 
     Newman: Modularity and community structure in networks, 2006. Weights have no loops.
     """
@@ -95,10 +92,7 @@ def modularity(weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64])
 def separation(
     weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64], n_clusters: int
 ) -> float:
-    """Return the modularity of clusters, times the fourth power of their evenness, at most 1.
-
-    Evenness is H / log K, with H the entropy of the sizes: merged clusters make it smaller.
-    """
+    """Return the modularity of clusters, times (H / log K)^4 with H their sizes' entropy, <= 1."""
     even = _entropy(labels) / np.log(n_clusters)
     return float(even**_BALANCE) * modularity(weights, labels)
 
@@ -125,7 +119,7 @@ def _prepared(rows: ArrayLike, n_clusters: int, metric: str, seed: int) -> Float
             f"Remove or impute them."
         )
     if metric == "cosine" or (metric == "auto" and wants_cosine(X)):
-        # Of rows of length 1, the nearest by Euclid are the nearest by angle.
+        # For rows of norm 1, the nearest by Euclidean distance are the nearest by angle.
         return np.asarray(divide_rows(X, squared_row_norms(X)))
     return X
 
@@ -137,9 +131,9 @@ def _graph(X: Floats, most: int) -> NeighbourGraph:
 def k_means_labels(
     rows: ArrayLike, n_clusters: int, *, seed: int, metric: str = "euclid"
 ) -> LocalLabels:
-    """Cluster a client's rows (n, d) by k-means, the paper's way; scored by ten nearest neighbours.
+    """Cluster a client's rows (n, d) by k-means, as in the paper; the score is for 10 neighbours.
 
-    "cosine" divides rows by their lengths; "auto" does so where `wants_cosine`.
+    "cosine" divides rows by their norms; "auto" does so if `wants_cosine`.
     """
     X = _prepared(rows, n_clusters, metric, seed)
     found = best_partition(
@@ -154,7 +148,7 @@ def k_means_labels(
 def spectral_labels(
     rows: ArrayLike, n_clusters: int, *, seed: int, metric: str = "auto"
 ) -> LocalLabels:
-    """Cluster a client's rows (n, d) by the best of 10, 15, 20 and 25 nearest neighbours.
+    """Cluster a client's rows (n, d) with the best of 10, 15, 20 and 25 nearest neighbours.
 
     "auto" as in `k_means_labels`: on BDGP's binary text angles give 94 % and distances 73 to 91 %.
     """

@@ -24,7 +24,7 @@ from daskfc.seeds import generator
 
 __all__ = ["KMedoids"]
 
-_PANELS = 64_000_000  # columns of distances, 16 MiB, and what is made of them
+_PANELS = 64_000_000  # bytes: columns of distances, 16 MiB, and copies
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class KMedoids(Clusterer):
     ----------
     n_init : int, default 10
         Runs from different random medoids, at most one for each sample; the one with the smallest
-        sum counts.
+        sum is kept.
     max_iter : int, default 100
         Passes over the samples of one run.
 
     Notes
     -----
-    The distances are Euclidean, the roots of D. Samples are tried in a random order, on which each
-    run begins at another place. Where memory does not hold all distances they are read by blocks,
+    The distances are Euclidean, the roots of D. Samples are tried in a random order, in which each
+    run begins at another place. Where all distances do not fit in memory they are read in blocks,
     once in a pass of all runs; the swaps are the same.
 
     Examples
@@ -98,7 +98,7 @@ class KMedoids(Clusterer):
     def _runs_in_memory(
         self, D: NDArray[np.float64], order: NDArray[np.int64], starts: Mapping[int, Any]
     ) -> list[Medoids]:
-        """Return the runs of kmedoids, which tries samples in the order of its matrix."""
+        """Return the runs of the package kmedoids, which tries samples in the matrix's order."""
         distances, place, runs = np.empty_like(D), np.empty(len(D), np.int64), []
         for first, start in starts.items():
             tried = np.roll(order, -first)

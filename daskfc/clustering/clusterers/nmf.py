@@ -31,7 +31,7 @@ Symmetric = FullDistances | RowFactors
 
 
 def random_start(view: Symmetric, k: int, seed: int) -> tuple[Floats, Floats]:
-    """Return W, Ht, (n, k), sizes of normal numbers, scaled so that W H has about the mean of D."""
+    """Return W, Ht, (n, k), absolute normal numbers, scaled so that W H has about D's mean."""
     size = np.sqrt(_mean(view) / k)
     random = generator(seed, "nmf start")
     W, Ht = (size * np.abs(random.standard_normal((view.n, k))) for _ in range(2))
@@ -43,10 +43,7 @@ def _mean(view: Symmetric) -> float:
 
 
 def spectral_start(view: Symmetric, k: int, seed: int) -> tuple[Floats, Floats]:
-    """Return the NNDSVDa start (Boutsidis & Gallopoulos 2008) for a symmetric D: W, Ht, (n, k).
-
-    Zeros are replaced by the mean of D.
-    """
+    """Return W, Ht, (n, k), of NNDSVDa (Boutsidis & Gallopoulos 2008): zeros become D's mean."""
     lam, vectors = largest_eigenpairs(view.dot, view.n, k, seed, by_size=True)
     W, Ht = np.zeros((view.n, k)), np.zeros((view.n, k))
     W[:, 0] = Ht[:, 0] = np.sqrt(abs(lam[0])) * np.abs(vectors[:, 0])
@@ -67,9 +64,9 @@ def spectral_start(view: Symmetric, k: int, seed: int) -> tuple[Floats, Floats]:
 
 
 def descend(W: Floats, gram: Floats, product: Floats, sweeps: int = 1) -> float:
-    """Improve W (n, k) in place by coordinate descent for D ≈ W H.
+    """Improve W (n, k) in place by coordinate descent for D ≈ W H, from H Hᵀ and D Hᵀ.
 
-    `gram` is H Hᵀ, `product` D Hᵀ. Returns the summed size of the first projected gradient.
+    Return the summed size of the first projected gradient.
     """
     violation = 0.0
     for sweep in range(sweeps):
@@ -88,9 +85,9 @@ def factorise(
 ) -> tuple[Floats, Floats, bool]:
     """Alternate coordinate descent of W and Ht (n, k) until the projected gradient falls to `tol`.
 
-    `tol` is a share of the first pass's. D enters by D Hᵀ and D W alone, so thin factors give the
-    same iterates. One sweep per product equals scikit-learn's ``solver="cd"``; 2 to 5 about halve
-    the passes (Gillis & Glineur 2012). The last result is whether it converged.
+    `tol` is relative to the first pass. Only D Hᵀ and D W are needed, so thin factors give the same
+    iterates. One sweep per product equals scikit-learn's ``solver="cd"``; 2 to 5 about halve the
+    passes (Gillis & Glineur 2012). The last result is whether it converged.
     """
     W, Ht = W.copy(), Ht.copy()
     limit = 0.0
@@ -107,7 +104,7 @@ def factorise(
 
 
 def _weights(product: Callable[[Floats], Floats], Ht: Floats) -> Floats:
-    """Return the non-negative least squares of rows of distances, given by products, against H."""
+    """Return the non-negative least-squares weights on H of rows of distances, from products."""
     Q, R = np.linalg.qr(Ht)  # |d - H'w|² = |Q'd - Rw|² + constant
     weights: Floats = np.array([nnls(R, row)[0] for row in product(Q)])
     return weights.reshape(-1, Ht.shape[1])
@@ -120,23 +117,23 @@ class NMF(Clusterer):
     Parameters
     ----------
     assignment : {"k-means", "argmax"}, default "k-means"
-        Clusters are those of k-means on the rows of W, or a sample's largest weight.
+        How labels follow from W: by k-means on its rows, or as a sample's largest weight.
     init : {"random", "nndsvda"}, default "random"
         Start of the factors.
     max_iter : int, default 1000
         Passes of coordinate descent.
     tol : float, default 1e-3
-        Stop when the projected gradient has fallen to this share of the first pass's.
+        Stop when the projected gradient has fallen to this share of the first pass.
     n_init : int, default 10
         k-means runs on the rows of W.
 
     Notes
     -----
     The paper does not say how weights become clusters, nor how negative features are treated.
-    Distances are large almost everywhere, so that the largest weight says little: on the 1,797
+    Distances are large almost everywhere, so that the largest weight means little: on the 1,797
     digits of scikit-learn kappa is 0.66 by "k-means" and 0.30 by "argmax"; with the start
-    "nndsvda" it is 0.29. A sample's weights, new or not, are the non-negative least squares of its
-    distances against H.
+    "nndsvda" it is 0.29. The weights of an old or new sample are the non-negative least-squares
+    solution for its distances on H.
 
     `pooled` factorises the samples by scikit-learn's NMF, after a feature with negative values is
     shifted by its minimum; with more clusters than features its start is random.
@@ -174,7 +171,7 @@ class NMF(Clusterer):
     def _fit(self, view: Symmetric, k: int, seed: int) -> Clustering:
         start = (random_start if self.init == "random" else spectral_start)(view, k, seed)
         _, Ht, converged = factorise(view, *start, tol=self.tol, max_iter=self.max_iter, sweeps=3)
-        W = _weights(view.dot, Ht)  # the best for this H, as for new samples
+        W = _weights(view.dot, Ht)  # the optimum for this H, as for new samples
         clustering, order = self._assign(W, k, seed, converged)
         clustering.model["basis"] = np.ascontiguousarray(Ht.T[order])
         if self.assignment == "k-means":
@@ -201,7 +198,7 @@ class NMF(Clusterer):
     def _assign(
         self, W: Floats, k: int, seed: int, converged: bool
     ) -> tuple[Clustering, NDArray[np.int64]]:
-        """Return the clustering, and the order of components that belongs to its labels."""
+        """Return the clustering, and the order of the components by its labels."""
         notes: tuple[str, ...] = ()
         if not converged:
             notes = (

@@ -30,15 +30,14 @@ __all__ = ["Spectral", "median_gamma", "neighbour_affinity"]
 Floats = NDArray[np.float64]
 _View: TypeAlias = NeighbourGraph | FullDistances | DistanceBlocks
 
-_KRYLOV = 20  # times the vectors of a product: those of eight and their images, and copies
-_PANELS = 140_000_000  # the kernel of 4,000 samples and a thousand landmarks, in a few copies
+_KRYLOV = 20  # memory over the vectors of one product: those of eight, their images, and copies
+_PANELS = 140_000_000  # bytes: the kernel of 4,000 samples and 1,000 landmarks, a few copies
 
 
 def neighbour_affinity(graph: NeighbourGraph, n_neighbors: int) -> "sparse.csr_array[Any, Any]":
     """Return the affinity (A + Aᵀ) / 2 of a nearest-neighbour graph, entries 1 and 0.5.
 
-    `n_neighbors` includes the sample itself, as scikit-learn's `kneighbors_graph` with
-    ``include_self=True``; loops, which the Laplacian ignores, are left out.
+    `n_neighbors` includes the sample itself, but loops, which the Laplacian ignores, are left out.
     """
     k = n_neighbors - 1
     cols = graph.indices[:, :k].ravel()
@@ -48,9 +47,9 @@ def neighbour_affinity(graph: NeighbourGraph, n_neighbors: int) -> "sparse.csr_a
 
 
 def median_gamma(matrix: Floats) -> float:
-    """Return 1 / (2 median) of the squared distances that are not 0; 1.0 when all are 0.
+    """Return 1 / (2 median) of the squared distances that are not 0; 1.0 if all are 0.
 
-    Zeros are left out because near duplicates collapse to them under quantisation.
+    Zeros are left out because near duplicates have distance 0 after quantisation.
     """
     upper = np.concatenate([matrix[i, i + 1 :] for i in range(len(matrix))])
     upper = upper[upper > 0]
@@ -81,7 +80,7 @@ class Spectral(Clusterer):
     more components than there are clusters, the largest components make clusters, the others
     join one of them, and a note says so.
 
-    Where memory does not hold all distances, the Gaussian kernel is computed anew in every product
+    Where all distances do not fit in memory, the Gaussian kernel is recomputed in every product
     with a few vectors, half of it at a time; eigenvectors have residuals of at most 1e-8.
 
     Examples
@@ -119,7 +118,7 @@ class Spectral(Clusterer):
 
     @property
     def graph_neighbors(self) -> int:
-        """Number of others of each sample that a `NeighbourGraph` must hold."""
+        """Number of other samples that a `NeighbourGraph` must have for each sample."""
         return self.n_neighbors - 1
 
     def needs(self, n: int, d: int) -> Needs:
@@ -133,7 +132,7 @@ class Spectral(Clusterer):
         return (2 * k + 10) * n * 8 * _KRYLOV + _PANELS, 0
 
     def eigengaps(self, view: _View, most: int, seed: int) -> Floats:
-        """Return how far the k-th smallest eigenvalue of the Laplacian is from the next one.
+        """Return the gaps between the k-th smallest eigenvalue of the Laplacian and the next one.
 
         Parameters
         ----------
@@ -147,7 +146,7 @@ class Spectral(Clusterer):
         Returns
         -------
         ndarray of shape (most,)
-            For k = 1, 2, ...: the largest gap tells the number of parts that hang together least.
+            For k = 1, 2, ...; the k of the largest gap suggests the number of clusters.
         """
         return np.diff(laplacian_eigenvalues(self._graph(view, most + 1, seed), most + 1, seed))
 
@@ -161,7 +160,7 @@ class Spectral(Clusterer):
         return replace(found, decisive=np.array([1.0 / self.gamma]))
 
     def _gamma(self, view: _View) -> float:
-        """Return γ: as given, or 1 / (2 median) of the squared distances that are not 0."""
+        """Return γ as given, or 1 / (2 median) of the squared distances that are not 0."""
         if isinstance(view, NeighbourGraph):
             raise InvalidInput(
                 "spectral with affinity 'gaussian' must be given FullDistances; got a "
@@ -231,6 +230,6 @@ class Spectral(Clusterer):
         labels = clustering.model["labels"]
         voters = labels[nearest_columns(D, min(self.n_neighbors, labels.size))]  # nearest first
         votes = (voters[:, :, None] == voters[:, None, :]).sum(axis=2)
-        # The first voter of a cluster with most votes decides: ties go to the nearer cluster.
+        # The first voter of a cluster with most votes is taken, so ties go to the nearer cluster.
         result: NDArray[np.int64] = voters[np.arange(len(D)), votes.argmax(axis=1)]
         return result

@@ -1,4 +1,4 @@
-"""Kernels and graphs made of distances: widths, features, products, filters.
+"""Kernels and graphs from distances: widths, features, products, filters.
 
-In: distances or samples. Out: kernels whose products need no n × n matrix where memory has no room.
+In: distances or samples. Out: kernels with products that need no n × n matrix in memory.
 """

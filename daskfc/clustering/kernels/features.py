@@ -1,4 +1,4 @@
-"""Kernels, and random features whose inner products are their values on average.
+"""Kernels, and random features with inner products that estimate them without bias.
 
 Paper       A. Rahimi, B. Recht, "Random features for large-scale kernel machines", 2008, for the
             Gaussian and the Laplacian kernel; N. Pham, R. Pagh, "Fast and scalable polynomial
@@ -49,7 +49,7 @@ class Kernel:
 
     @property
     def is_stationary(self) -> bool:
-        """Whether it depends on x - y alone, so that κ(x, x) = 1."""
+        """Whether it depends only on x - y, so that κ(x, x) = 1."""
         return self.kind != "polynomial"
 
     def values(self, X: ArrayLike, Y: ArrayLike) -> Floats:
@@ -62,18 +62,15 @@ class Kernel:
         return np.asarray((X @ Y.T / self.width**2 + 1.0) ** self.degree)
 
     def features(self, n_features: int, seed: int, n_columns: int) -> "RandomFeatures":
-        """Draw D = `n_features` random features of samples with d = `n_columns`.
-
-        The same seed gives the same draw, at every client.
-        """
+        """Draw D = `n_features` random features of samples with d = `n_columns` by a seed."""
         return RandomFeatures(self, n_features, seed, n_columns)
 
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """One draw of random features, whose inner products estimate the kernel without bias.
+    """One draw of D = `n_features` random features for samples (n, d = `n_columns`).
 
-    There are D = `n_features` for samples (n, d = `n_columns`); the seed is public.
+    Their inner products estimate the kernel without bias; the seed is public.
     """
 
     kernel: Kernel
@@ -90,7 +87,7 @@ class RandomFeatures:
         shape = (self.n_columns, self.n_features)
         if self.kernel.kind == "gaussian":
             frequencies = random.standard_normal(shape)
-        else:  # the Fourier transform of exp(-|t|); a sketch draws its own
+        else:  # Laplacian: the Fourier transform of exp(-|t|); a sketch does not use them
             frequencies = random.standard_cauchy(shape)
         object.__setattr__(self, "_frequencies", frequencies / self.kernel.width)
         object.__setattr__(self, "_phases", random.uniform(0.0, 2.0 * np.pi, self.n_features))

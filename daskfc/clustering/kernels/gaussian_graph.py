@@ -1,4 +1,4 @@
-"""The graph of a Gaussian kernel on distances of which a block at a time is in memory."""
+"""The graph of a Gaussian kernel on distances that are in memory one block at a time."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,15 +14,12 @@ __all__ = ["gaussian_graph", "median_apart", "ranked"]
 
 Floats = NDArray[np.float64]
 
-_BITS = 21  # of a float64, looked at in a pass: 2 million counts
-_FEW = 1 << 23  # values that are sorted: 64 MiB
+_BITS = 21  # bits of a float64 that a pass counts by: 2 million counts
+_FEW = 1 << 23  # up to so many values are sorted: 64 MiB
 
 
 def gaussian_graph(view: DistanceBlocks, gamma: float, k: int, seed: int) -> NormalisedAdjacency:
-    """Return the graph with weights exp(-γ D), recomputed in every product, for k eigenvectors.
-
-    γ is in inverse squared units of the data.
-    """
+    """Return the graph with weights exp(-γ D), recomputed in every product, for k eigenvectors."""
     n = view.n
 
     def kernel(rows: Places, columns: Places) -> Floats:
@@ -35,7 +32,7 @@ def gaussian_graph(view: DistanceBlocks, gamma: float, k: int, seed: int) -> Nor
             D *= -gamma
             np.exp(D, out=D)
             if rows == columns:
-                np.fill_diagonal(D, 0.0)  # a node that is far from all keeps its small degree
+                np.fill_diagonal(D, 0.0)  # no loops: a node far from all has a small degree
             yield rows, columns, D
 
     degrees = symmetric_product(weights(), np.ones((n, 1)))[:, 0]
@@ -54,7 +51,7 @@ def gaussian_graph(view: DistanceBlocks, gamma: float, k: int, seed: int) -> Nor
 
 
 def median_apart(view: DistanceBlocks) -> float:
-    """Return the median of the squared distances above 0; 0.0 where there are none."""
+    """Return the median of the squared distances above 0; 0.0 if there are none."""
 
     def apart() -> Iterator[Floats]:
         for rows, columns, D in view.upper():
@@ -68,11 +65,11 @@ def median_apart(view: DistanceBlocks) -> float:
 def ranked(
     pieces: Callable[[], Iterator[Floats]], places: Callable[[int], tuple[int, ...]]
 ) -> Floats:
-    """Return the values at nearby ranks, ascending, from 0, without holding all values.
+    """Return the values at nearby ranks, ascending, from 0, without all values in memory.
 
-    `pieces` is called for each pass and yields values, at least 0; `places` maps their number to
-    ranks. As positive float64 sort like their bits, a pass counts 21 of these; the next collects
-    the values between, or counts the next 21 bits where over 8 million are left.
+    `pieces` is called for each pass and yields values >= 0; `places` maps their number to ranks.
+    Positive float64 sort like their bits: a pass counts values by 21 bits; the next collects the
+    candidates, or counts by the next 21 bits if over 8 million are left.
     """
     below = _counted(pieces, 0, 63).cumsum()
     wanted = places(int(below[-1]))
@@ -87,7 +84,7 @@ def ranked(
 
 
 def _counted(pieces: Callable[[], Iterator[Floats]], first: int, shift: int) -> NDArray[np.int64]:
-    """Count the values that begin as `first` does but for `shift` bits, by the next of these."""
+    """Count the values that equal `first` but for the last `shift` bits, by their next 21 bits."""
     counts = np.zeros(1 << _BITS, dtype=np.int64)
     for part in pieces():
         bits = part.view(np.int64)
@@ -97,7 +94,7 @@ def _counted(pieces: Callable[[], Iterator[Floats]], first: int, shift: int) -> 
 
 
 def _collected(pieces: Callable[[], Iterator[Floats]], low: int, high: int, shift: int) -> Floats:
-    """Return the values whose bits but the last `shift` are from `low` to `high`, sorted."""
+    """Return the sorted values that, without their last `shift` bits, are from `low` to `high`."""
     found = []
     for part in pieces():
         keys = part.view(np.int64) >> shift

@@ -1,4 +1,4 @@
-"""Low-pass filters on a graph: the node features of kCAGC, AGC and their kin, smoothed.
+"""Low-pass filters on a graph, which smooth the node features of kCAGC, AGC and similar methods.
 
 Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Section 3.2.
 Notation    paper    here       shape, range
@@ -7,7 +7,7 @@ Notation    paper    here       shape, range
             ψ        order      int >= 0, number of sparse products
             X        X          (n, d)
 Departures  (1) The filter is `order` products with N; the paper decomposes L_s, which takes n x n
-            numbers. (2) A loop is added to every node, beside loops that are there: without it the
+            numbers. (2) A loop is added to every node, in addition to existing ones: without it the
             paper's AGC row is not reproduced. Equation (2) has no loops: ``self_loops=False``.
 """
 
@@ -34,12 +34,12 @@ _CONSTRAINTS: dict[str, Constraint] = {
     "order": integer(0),
     "kind": one_of("agc", "laplacian"),
 }
-_DENSE = 200  # ours: below this all eigenvalues are found at once
-_BLOCK = 1 << 16  # rows of a product; ours: 25 float64 columns of a block are 13 MB
+_DENSE = 200  # ours: up to this all eigenvalues are computed at once
+_BLOCK = 1 << 16  # ours: rows of a product; 25 float64 columns of a block are 13 MB
 
 
 def row_blocks(adjacency: Any, rows: int = _BLOCK) -> RowBlocks:
-    """Return what `GraphOperator` reads from a sparse matrix that is in memory.
+    """Return the blocks of a sparse matrix in memory, for `GraphOperator`.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class GraphOperator:
 
     Notes
     -----
-    One column block of X (n, c) takes 2 n c numbers beside X and a block of rows, whatever d is.
+    One column block of X (n, c) takes 2 n c numbers beside X and a block of rows.
 
     Examples
     --------
@@ -105,13 +105,13 @@ class GraphOperator:
 
     @classmethod
     def of(cls, blocks: RowBlocks, n_nodes: int, *, self_loops: bool = True) -> "GraphOperator":
-        """Read a graph of `n_nodes` nodes once for its degrees.
+        """Read a graph of `n_nodes` nodes once, for its degrees.
 
         Raises
         ------
         InvalidInput
             For blocks that are not the rows 0 to n, for weights that are negative or not finite,
-            and for row sums that differ from column sums, as they cannot in a symmetric graph.
+            and for row sums that differ from column sums, so that the graph is not symmetric.
         """
         degrees = np.zeros(n_nodes)
         across = np.zeros(n_nodes)
@@ -129,7 +129,7 @@ class GraphOperator:
                     "Remove or correct those edges."
                 )
             reached += rows.shape[0]
-            weights = rows.data.astype(np.float64)  # bytes would wrap around in a sum
+            weights = rows.data.astype(np.float64)  # sums of bytes would overflow
             of_row = np.repeat(np.arange(start, reached), np.diff(rows.indptr))
             degrees += np.bincount(of_row, weights, minlength=n_nodes)
             across += np.bincount(rows.indices, weights, minlength=n_nodes)
@@ -151,7 +151,7 @@ class GraphOperator:
         return self.degrees.size
 
     def apply(self, X: Array, out: Array | None = None) -> Array:
-        """Return N X for X of shape (n, c); in `out` where one is given (not X itself)."""
+        """Return N X for X of shape (n, c), in `out` if given (not X itself)."""
         result = self._affine(X, 0.0, 1.0, 1)
         if out is None:
             return result
@@ -175,7 +175,7 @@ class GraphOperator:
         )
         start = generator(seed, "norm of the Laplacian").uniform(-1.0, 1.0, n)
         try:
-            # The Ritz value errs by the square of the residual: 1e-6 leaves rounding only.
+            # The Ritz value's error is the residual squared: with 1e-6 only rounding is left.
             values = eigsh(
                 operator, 1, which="SA", v0=start, tol=1e-6, return_eigenvectors=False, ncv=40
             )
@@ -200,16 +200,16 @@ class GraphOperator:
         Parameters
         ----------
         X : ndarray of shape (n, c)
-            Any columns; the filter treats each by itself.
+            Any columns; each is filtered independently.
         order : int
             ψ, the number of passes over the graph.
         kind : {"agc", "laplacian"}, default "agc"
             ``((I + N) / 2)^order`` or ``(I - L_s / ‖L_s‖)^order``.
         norm : float, optional
-            ‖L_s‖ for kind "laplacian"; found by `laplacian_norm` where it is not given. Give it
-            when there are several blocks of columns.
+            ‖L_s‖ for kind "laplacian", by default from `laplacian_norm`. Give it when there are
+            several blocks of columns.
         dtype : dtype, default float64
-            Of the products and the result; float32 halves memory.
+            Type of the products and the result; float32 halves memory.
 
         Returns
         -------
@@ -240,8 +240,7 @@ class GraphOperator:
     ) -> Array:
         """Return (keep I + mix N)^order X.
 
-        With Y = D^(-1/2) X a step is Y <- keep Y + mix D^(-1) (A + I) Y: two scalings in all, and
-        no scaled copy of A or X in between.
+        With Y = D^(-1/2) X a step is Y <- keep Y + mix D^(-1) (A + I) Y: two scalings in all.
         """
         joined = self.degrees > 0
         root = np.sqrt(np.where(joined, self.degrees, 1.0)).astype(dtype)[:, None]
@@ -284,7 +283,7 @@ def filter_features(
     Parameters
     ----------
     adjacency : sparse array or matrix of shape (n, n)
-        Symmetric, weights at least 0; loops and weights are kept as they are.
+        Symmetric, weights at least 0; loops and weights are not changed.
     X : ndarray or sparse array of shape (n, d)
         Features of the nodes.
     order : int
@@ -294,7 +293,7 @@ def filter_features(
     self_loops : bool, default True
         Whether a loop of weight 1 is added to every node.
     dtype : dtype, default float64
-        Of the products and the result.
+        Type of the products and the result.
 
     Returns
     -------

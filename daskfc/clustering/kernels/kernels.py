@@ -13,11 +13,11 @@ __all__ = ["atom_kernel", "gaussian", "gaussian_kernel", "real_matrix", "same_fe
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_BLOCK = 1 << 22  # numbers of a block of rows: 32 MiB
+_BLOCK = 1 << 22  # numbers in a block of rows: 32 MiB
 
 
 def real_matrix(values: ArrayLike, name: str) -> Floats:
-    """Return a finite, non-empty float64 matrix, not copied if one; refusals show no value."""
+    """Return a finite, non-empty float64 matrix, uncopied if it is; errors show no value."""
     try:
         matrix = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -44,10 +44,7 @@ def same_features(X: ArrayLike, Z: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def gaussian_kernel(X: ArrayLike, Z: ArrayLike, width: float) -> Floats:
-    """Return exp(-|x - z|² / (2 r²)), (n, d), of samples (n, m) and atoms (d, m).
-
-    In [0, 1], with the rounding of an inner product in the exponent.
-    """
+    """Return exp(-|x - z|² / (2 r²)), (n, d), in [0, 1], of samples (n, m) and atoms (d, m)."""
     check_params("the Gaussian kernel", {"width": width}, {"width": real(above=0)})
     X, Z = same_features(X, Z)
     K = np.empty((len(X), len(Z)))
@@ -59,7 +56,7 @@ def gaussian_kernel(X: ArrayLike, Z: ArrayLike, width: float) -> Floats:
 
 def gaussian(squared: Floats, width: float) -> Floats:
     """Overwrite squared distances by the kernel exp(-squared / (2 r²)), and return it."""
-    with np.errstate(over="ignore"):  # exp(-inf) = 0 is the right answer
+    with np.errstate(over="ignore"):  # exp(-inf) = 0 is right
         squared /= -2.0 * width
         squared /= width
     return np.exp(squared, out=squared)

@@ -10,7 +10,7 @@ Notation    paper      here           shape, range
             k          n_neighbors    int in [1, n], the sample itself among them
             -          graph          (n, n) sparse, the result of Eq. (25)
             K          n_clusters     int >= 1
-Departures  The paper says little of Eq. (25); like the published runs, similarities are scaled to
+Departures  The paper says little of Eq. (25); as in the published runs, similarities are scaled to
             [0, 1] by the smallest and largest of all, the k largest of each row are kept and S
             becomes max(S, Sᵀ). A sample is always one of its own k.
 """
@@ -44,15 +44,15 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 Graph: TypeAlias = "sparse.csr_array[Any, Any]"
 
-_BLOCK = 1 << 23  # similarities held at a time: 64 MiB
+_BLOCK = 1 << 23  # similarities in memory at a time: 64 MiB
 
 
 def dictionary_root(Z: ArrayLike, width: float) -> Floats:
     """Return lower triangular L with L Lᵀ = K(Z, Z) + jI, of a dictionary Z (d, m).
 
-    The jitter j is 0 if that has a root in floating point, else the first that helps of d ε,
-    10 d ε, ... Clients that share B = Cᵀ L must all use one L, computed once and sent with Z:
-    another machine may round an ill-conditioned root differently.
+    The jitter j is 0 if K has a root in floating point, else the first sufficient one of d ε,
+    10 d ε, ... Clients must all use one L, computed once and sent with Z, as another machine may
+    round an ill-conditioned root differently.
     """
     K = atom_kernel(Z, width)
     eye = np.eye(len(K))
@@ -60,7 +60,7 @@ def dictionary_root(Z: ArrayLike, width: float) -> Floats:
     while True:
         try:
             root: Floats = scipy.linalg.cholesky(K + jitter * eye, lower=True)
-        except scipy.linalg.LinAlgError:  # ends: K has no eigenvalue below -d ε or so
+        except scipy.linalg.LinAlgError:  # terminates: eigenvalues of K are above about -d ε
             jitter = max(10.0 * jitter, len(K) * float(np.finfo(np.float64).eps))
         else:
             return root
@@ -86,10 +86,10 @@ def default_neighbors(n: int) -> int:
 
 @dataclass(frozen=True)
 class MostSimilar:
-    """What Eq. (25) keeps of a block of consecutive rows of the similarity, (b, k).
+    """The entries that Eq. (25) keeps of a block of rows of the similarity from `start`, (b, k).
 
-    Each row's own sample comes first, then the k - 1 most similar others, unscaled; `start` is the
-    first row's number, `lowest` and `highest` are those of the whole block.
+    Each row's own sample comes first, then the k - 1 most similar others, unscaled; `lowest` and
+    `highest` are those of the whole block.
     """
 
     start: int
@@ -100,9 +100,9 @@ class MostSimilar:
 
 
 def most_similar(rows: ArrayLike, start: int, n_neighbors: int) -> MostSimilar:
-    """Return the sample itself and its k - 1 most similar others, from a block of rows (b, n).
+    """Return each sample itself and its k - 1 most similar others, from rows (b, n).
 
-    Equal similarities come in order of the sample number.
+    Equal similarities are ordered by sample number.
     """
     rows = real_matrix(rows, "a block of similarities")
     b, n = rows.shape
@@ -123,7 +123,7 @@ def join_similar(parts: Iterable[MostSimilar]) -> Graph:
     """Return the sparse graph of Eq. (25), max(S, Sᵀ) with loops, from blocks in any order.
 
     Similarities are scaled to [0, 1] by the smallest and largest of all; all 1 where these are
-    equal. Missing or repeated rows are refused.
+    equal. Refuse missing or repeated rows.
     """
     found = sorted(parts, key=lambda part: part.start)
     stops = [part.start + len(part.indices) for part in found]
@@ -155,9 +155,9 @@ def similarity_graph(
 ) -> Graph:
     """Return the sparse graph of Eq. (25) for K̂ = B Bᵀ, read in blocks of rows.
 
-    `n_neighbors` includes the sample itself, `default_neighbors` by default. `found`, from others,
-    must cover all blocks. O(n² d / 2) time in float32 where that separates the neighbours, else
-    O(n² d) in float64; about 350 MiB beside B, and 100 bytes for each edge.
+    `n_neighbors` includes the sample itself, `default_neighbors` by default. `found`, the pairs of
+    other processes, must cover all blocks. O(n² d / 2) time in float32 if that separates the
+    neighbours, else O(n² d) in float64; about 350 MiB beside B, and 100 bytes for each edge.
     """
     B = real_matrix(B, "B")
     n = len(B)
@@ -168,7 +168,7 @@ def similarity_graph(
     kept = largest_products(B, k, found)
     if kept is None:
         return join_similar(_blocks(B, k))
-    highest = float(kept.values[:, 0].max())  # among the squares
+    highest = float(kept.values[:, 0].max())  # the largest product is a square
     return join_similar([MostSimilar(0, kept.indices, kept.values, kept.lowest, highest)])
 
 

@@ -1,4 +1,4 @@
-"""Products with a kernel matrix of samples, which is never held as a whole where it is large."""
+"""Products with a kernel matrix of samples, which is never in memory as a whole if it is large."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -28,14 +28,14 @@ Real: TypeAlias = Any  # an array of float32 or float64
 Block: TypeAlias = Callable[[Places, Places], Real]
 
 _STEP = 2048  # ours: samples on a side of a block; 32 MiB of float64
-_NULL = 1e-12  # ours: eigenvalues that are rounding, of the largest
-_BLOCK = 1 << 22  # numbers of a block of rows: 32 MiB
+_NULL = 1e-12  # ours: smaller eigenvalues, relative to the largest, are rounding errors
+_BLOCK = 1 << 22  # numbers in a block of rows: 32 MiB
 HELD = 512 * 2**20
 """Ours: bytes of half a kernel matrix that is held."""
 
 
 def kernel_of_points(points: Floats, kernel: Kernel, *, single: bool = False) -> Block:
-    """Return a function of places of rows and columns of samples (n, d) to their kernel's values.
+    """Return a function from places of rows and columns of samples (n, d) to kernel values.
 
     `single` computes in float32: values of stationary kernels are then off by about 1e-6.
     """
@@ -71,7 +71,7 @@ def kernel_of_points(points: Floats, kernel: Kernel, *, single: bool = False) ->
 
 
 def kernel_of_distances(squared: Floats, width: float) -> Block:
-    """Return a function of places of rows and columns to exp(-D / (2 r²)), with D (n, n)."""
+    """Return a function from places of rows and columns to exp(-D / (2 r²)), with D (n, n)."""
 
     def gaussian(rows: Places, columns: Places) -> Real:
         K = squared[rows][:, columns] * (-0.5 / width**2)
@@ -83,21 +83,22 @@ def kernel_of_distances(squared: Floats, width: float) -> Block:
 def near_leading(block: Block, n: int, width: int, seed: int, least: int = 1) -> Floats:
     """Return vectors (n, b) near the leading eigenvectors of a kernel matrix, by Nyström's method.
 
-    b is in [`least`, `width`]; random vectors fill up to `least` where landmarks are alike.
+    b is in [`least`, `width`]; random vectors are added if similar landmarks give fewer than
+    `least`.
     """
     L = np.sort(generator(seed, "start").choice(n, min(max(1000, 4 * width), n // 2), False))
     root = inverse_root(np.asarray(block(L, L), dtype=np.float64), width)
     start = np.empty((n, root.shape[1]))
     for part in parts_of(n, len(L)):
         start[part] = block(part, L) @ root
-    if start.shape[1] < least:  # landmarks that are alike
+    if start.shape[1] < least:  # landmarks are too similar
         more = generator(seed, "more").standard_normal((n, least - start.shape[1]))
         start = np.hstack([start, more])
     return start
 
 
 def inverse_root(W: Floats, rank: int) -> Floats:
-    """Return R with R Rᵀ = W⁺ on W's leading eigenvectors, without those that are rounding."""
+    """Return R with R Rᵀ = W⁺ on W's leading eigenvectors, except those of rounding errors."""
     values, vectors = scipy.linalg.eigh((W + W.T) / 2)
     kept = np.flatnonzero(values > _NULL * values[-1])[-rank:]
     root: Floats = vectors[:, kept] / np.sqrt(values[kept])
@@ -105,15 +106,15 @@ def inverse_root(W: Floats, rank: int) -> Floats:
 
 
 def parts_of(n: int, width: int) -> list[slice]:
-    """Return slices of n rows of a width, of which each is a block."""
+    """Return slices of n rows of a width, in blocks."""
     step = max(1, _BLOCK // width)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 class KernelProducts:
-    """A symmetric kernel matrix, half of it held where it fits, else recomputed in each product.
+    """A symmetric kernel matrix, of which half is kept in memory, or recomputed in each product.
 
-    Half is held up to 512 MiB, 10,606 samples in float64, 15,391 in float32; beyond, a product
+    Half is kept up to 512 MiB, 10,606 samples in float64, 15,391 in float32; beyond, a product
     takes 32 MiB.
     """
 
@@ -130,7 +131,7 @@ class KernelProducts:
 
     @classmethod
     def holds(cls, n: int, dtype: type) -> bool:
-        """Return whether half the matrix of n samples is held."""
+        """Return whether half the matrix of n samples is kept."""
         return cls.size(n, dtype) <= HELD
 
     def _at(self, i: int, j: int) -> Real:

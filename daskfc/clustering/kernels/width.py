@@ -1,4 +1,4 @@
-"""The width of a kernel where none is given: how far samples lie from each other.
+"""The default width of a kernel, from the distances between samples.
 
 Paper       A Communication Efficient Federated Kernel k-means, Section 6.1: γ = N² / (2 Σ |x - y|²)
             over all pairs, which is a width r of exp(-|x - y|² / (2 r²)) with r² = Σ |x - y|² / N².
@@ -15,15 +15,14 @@ from daskfc.errors import InvalidInput
 
 __all__ = ["interpoint_width", "width_of_moments"]
 
-_CONSTANT = 1e-30  # ours: squares of offsets from a mean that rounding leaves, of squares of values
+_CONSTANT = 1e-30  # ours: smaller variances, relative to mean squares, are rounding errors
 
 
 def width_of_moments(kind: str, variances: ArrayLike, squares: ArrayLike) -> float:
     """Return a kernel's width from moments of the features, (d,) or summed (1,); 0 if constant.
 
-    √(2 Σ var), the root mean squared distance of two samples; Σ √(2 var), at least the mean
-    |x - y|₁, for the Laplacian; √(Σ squares), the root mean squared norm, for the polynomial
-    kernel.
+    It is √(2 Σ var), the root mean squared distance; Σ √(2 var), at least the mean |x - y|₁, for
+    the Laplacian; √(Σ squares), the root mean squared norm, for the polynomial kernel.
     """
     assert kind in KERNELS, kind
     if kind == "polynomial":
@@ -33,9 +32,9 @@ def width_of_moments(kind: str, variances: ArrayLike, squares: ArrayLike) -> flo
 
 
 def interpoint_width(X: ArrayLike, kind: str = "gaussian") -> float:
-    """Return a kernel's width > 0, in units of the data, for samples (n, d) that lie in one place.
+    """Return a kernel's width > 0, in units of the data, from pooled samples (n, d).
 
-    Equal samples, or all 0 for the polynomial kernel, are refused. See `width_of_moments`.
+    Refuse equal samples, or all 0 for the polynomial kernel. See `width_of_moments`.
     """
     rows = real_matrix(X, "X")
     mean, squares = rows.mean(axis=0), np.einsum("ij,ij->j", rows, rows) / len(rows)

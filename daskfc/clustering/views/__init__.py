@@ -1,5 +1,4 @@
-"""What clusterers read: distances in memory, by blocks, or as neighbours, and their order.
+"""The inputs of clusterers: distances in memory, in blocks, or as neighbours, and their order.
 
-In: coordinates or tiles. Out: distances, the nearest of each sample, and which of them decide
-labels. No clusterer is known here.
+In: coordinates or tiles. Out: distances, nearest neighbours, and distances that labels depend on.
 """

@@ -1,4 +1,4 @@
-"""Squared distances that labels depend on, which must be told well for the labels to hold."""
+"""Squared distances that labels depend on, which must be exact enough for the labels to hold."""
 
 from collections.abc import Callable
 
@@ -19,19 +19,19 @@ __all__ = [
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_EQUAL = 1e-18  # ours: of the largest; samples so near count as equal, as float64 tells them
+_EQUAL = 1e-18  # ours: relative to the largest; at smaller distances samples count as equal
 _ENTRIES = 1 << 21  # ours: distances at a time, 16 MiB
-_WORK = 1 << 29  # ours: differences of coordinates that are computed; a second or less
+_WORK = 1 << 29  # ours: most differences of coordinates to compute, in about a second
 
 
 def smallest_hundredth(squared: Floats) -> float:
-    """Return the first percentile of the squared distances above 0; 0.0 where there are none."""
+    """Return the first percentile of the squared distances above 0; 0.0 if there are none."""
     apart = squared[_apart(squared)]
     return float(np.quantile(apart, 0.01, method="lower")) if apart.size else 0.0
 
 
 def many_are_equal(squared: Floats) -> bool:
-    """Return whether over a hundredth of the squared distances are of equal samples."""
+    """Return whether over a hundredth of the squared distances are between equal samples."""
     return bool((~_apart(squared)).sum() > squared.size // 100)
 
 
@@ -44,7 +44,7 @@ def _apart(squared: Floats) -> NDArray[np.bool_]:
 def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
     """Return, for each cluster, the squared distance of its mean to the nearest other mean.
 
-    Labels (n,) below 0 are noise; neighbour graphs have no means and give nothing.
+    Labels (n,) below 0 are noise; for neighbour graphs the result is empty.
     """
     _, own = np.unique(labels[labels >= 0], return_inverse=True)
     k = int(own.max(initial=-1)) + 1
@@ -57,7 +57,7 @@ def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
         means = members.T @ (view.points[:, :-1] if view.told_apart else view.points)
         apart = cdist(means, means, "sqeuclidean")
     else:
-        mixed = members.T @ view.dot(members)  # mean squared distances of two clusters' samples
+        mixed = members.T @ view.dot(members)  # mean squared distances between clusters' samples
         own_spread = np.diag(mixed) / 2
         apart = np.maximum(mixed - own_spread - own_spread[:, None], 0.0)
     np.fill_diagonal(apart, np.inf)
@@ -66,10 +66,7 @@ def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
 
 
 def to_kth_nearest(view: FullDistances | RowFactors, k: int) -> Floats:
-    """Return squared distances of some evenly chosen samples to their k-th nearest other.
-
-    k above n - 1 counts as n - 1.
-    """
+    """Return squared distances of some evenly chosen samples to their k-th nearest other."""
     kth = min(k, view.n - 1)
     if kth < 1:
         return np.empty(0)
@@ -87,10 +84,7 @@ def to_kth_nearest(view: FullDistances | RowFactors, k: int) -> Floats:
 
 
 def to_nearest_apart(points: Floats) -> Floats:
-    """Return squared distances of some evenly chosen samples to the nearest different one.
-
-    Infinite where all others are equal.
-    """
+    """Return squared distances of some samples to the nearest different one, or infinity."""
 
     def nearest(part: Ints) -> Floats:
         rows = cdist(points[part], points, "sqeuclidean")
@@ -102,12 +96,12 @@ def to_nearest_apart(points: Floats) -> Floats:
 
 
 def _by_parts(ask: Callable[[Ints], Floats], some: Ints, width: int) -> Floats:
-    """Return what is asked of some samples, of few enough at a time for rows of that width."""
+    """Return `ask` of some samples, few enough at a time for rows of that width."""
     step = max(1, _ENTRIES // width)
     return np.concatenate([ask(some[i : i + step]) for i in range(0, some.size, step)])
 
 
 def _evenly(n: int, width: int) -> Ints:
-    """Return some of n samples, as many as are compared with all in a second or so."""
+    """Return some of n samples, as many as can be compared with all in about a second."""
     most = max(32, _WORK // (n * (width + 1)))
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

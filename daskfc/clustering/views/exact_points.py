@@ -1,4 +1,4 @@
-"""Samples of which every squared distance is known exactly, by what coordinates of them tell."""
+"""Samples with coordinates from which every squared distance is known exactly."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -24,22 +24,21 @@ _ENTRIES = 1 << 22  # distances at a time, in a few copies
 
 @dataclass(frozen=True)
 class ExactPoints:
-    """Coordinates whose squared distances are whole numbers, and what tells which ones.
+    """Coordinates whose squared distances are near whole numbers, and residues that select these.
 
-    Distances of the coordinates are off by less than `points.error`. Rounding tells the whole
-    number where that is less than one half; where it is more, residues tell which of the whole
-    numbers nearby it is.
+    Distances of the coordinates are off by less than `points.error`. If that is less than one half,
+    rounding gives the whole number; otherwise residues select one of the whole numbers nearby.
 
     Parameters
     ----------
     points : IntegerPoints
         The coordinates.
     scale2 : float, default 1.0
-        S²: real squared distances are whole ones over it.
+        S²: real squared distances are whole ones divided by it.
     residues : ResidueColumns, optional
         Distances modulo more than twice the error.
     order : Order, optional
-        In which the samples stand, where that is not as they came.
+        The samples' order, if it is not the original one.
 
     Examples
     --------
@@ -57,10 +56,7 @@ class ExactPoints:
     order: Order | None = None
 
     def in_order(self) -> "ExactPoints":
-        """Return samples in the order that follows from their distances; the arrays are moved.
-
-        Samples that were moved stay where they are.
-        """
+        """Return samples in the order that follows from their distances, permuted in place once."""
         if self.order is not None:
             return self
         Y = self.points.coordinates
@@ -68,7 +64,7 @@ class ExactPoints:
         moved = [Y] if self.residues is None else [Y, *self.residues.by_sample()]
         for array in moved:
             _move(array, order.places)
-        object.__setattr__(self, "order", order)  # nobody moves these arrays again
+        object.__setattr__(self, "order", order)  # so that these arrays are not permuted again
         return self
 
     def _exactly(self, approximate: Floats, some: Ints, one: int) -> Floats:
@@ -90,9 +86,9 @@ class ExactPoints:
         Parameters
         ----------
         approximate : ndarray of float64
-            Off by less than `points.error`.
+            Distances that are off by less than `points.error`.
         residue : callable
-            Gives the same distances modulo the modulus, where these are needed.
+            Returns the same distances modulo the modulus, if needed.
 
         Returns
         -------
@@ -147,7 +143,7 @@ class ExactPoints:
 
 
 def _move(array: NDArray[Any], places: Ints) -> None:
-    """Put rows into another order, some columns at a time."""
+    """Permute rows in place, some columns at a time."""
     step = max(1, array.shape[1] // 16)
     for start in range(0, array.shape[1], step):
         part = slice(start, start + step)
@@ -168,21 +164,21 @@ def exact_points(
     Parameters
     ----------
     columns : callable
-        From a slice of samples to their squared distances to the landmarks, whole numbers (b, c).
+        Maps a slice of samples to their squared distances to the landmarks, whole numbers (b, c).
     landmarks : sequence of int
         c numbers of samples.
     n, n_features : int
-        Number of samples, and the most that their rank can be.
+        Number of samples, and an upper bound on their rank.
     scale2 : float, default 1.0
         As for `ExactPoints`.
     primes : sequence of int, optional
-        Moduli of residues, where rounding leaves a doubt.
+        Moduli of residues, for distances that rounding does not determine.
 
     Returns
     -------
     ExactPoints
-        ``certified`` tells whether all distances are known. Residues need landmarks of rank
-        ``min(n - 1, n_features)``, so that nothing can lie off their span.
+        ``certified`` says whether all distances are known. Residues need landmarks of rank
+        ``min(n - 1, n_features)``, so that all samples lie in their span.
     """
     points = points_from_columns(columns, landmarks, n=n)
     if points.certified or points.error >= math.prod(primes):

@@ -1,4 +1,4 @@
-"""Graphs on the samples that a clusterer reads in place of all n × n distances."""
+"""Graphs of samples that clusterers read in place of all n × n distances."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class NeighbourGraph:
 
     @property
     def n_neighbors(self) -> int:
-        """Number of neighbours of each sample, itself not counted."""
+        """Number of neighbours of each sample, without itself."""
         return int(self.indices.shape[1])
 
 
@@ -59,9 +59,9 @@ class RadiusGraph:
     Parameters
     ----------
     edges : callable
-        Called without arguments for every pass over the graph; gives an iterable of blocks
-        ``(rows, cols)`` of sample numbers. Together the blocks hold every pair within the radius
-        once with ``row < col``; mirrored pairs and loops may be there too and are skipped.
+        Called without arguments for every pass over the graph; returns an iterable of blocks
+        ``(rows, cols)`` of sample numbers. Together the blocks have every pair within the radius
+        once with ``row < col``; mirrored pairs and loops may be included and are skipped.
     n : int
         Number of samples.
     radius2 : float

@@ -1,7 +1,7 @@
-"""Squared distances of all pairs in float32, with a bound on their error, in blocks or in parts.
+"""Squared distances of all pairs in float32, with a bound on their error, to screen pairs.
 
-They screen pairs: those that can matter are few, and are settled in float64 by `nearest`. The
-blocks can be divided among processes, each of which needs `HalfDistances.table` alone.
+The few pairs that can matter are computed in float64 by `nearest`. Blocks of pairs can be divided
+among processes, each of which needs only `HalfDistances.table`.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,16 +23,16 @@ from daskfc.clustering.views.screening import (
 
 __all__ = ["ALL", "HalfDistances", "MaybeWithin", "Share", "pieces"]
 
-# Numbers of samples and of others, and which of the pairs are not sure to be within a radius.
+# Numbers of samples and of others, and a mask of pairs that are not certain to be within a radius.
 MaybeWithin: TypeAlias = tuple[Ints, Ints, NDArray[np.bool_]]
 
 _ROWS = 4096  # rows that are scaled at a time
-_PIECE = 1 << 21  # pairs that may all be listed at a time, in a few copies
+_PIECE = 1 << 21  # pairs that are listed at a time, in a few copies
 
 
 @dataclass(frozen=True)
 class Share:
-    """Every `of`-th of the blocks of all pairs, from number `part` on; by default all."""
+    """Every `of`-th block of pairs, from number `part`; by default all."""
 
     part: int = 0
     of: int = 1
@@ -43,7 +43,7 @@ ALL = Share()
 
 
 def pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last rows of parts of a block whose pairs may all be listed."""
+    """Yield first and last rows of parts of a block, small enough to list all pairs."""
     step = max(1, _PIECE // width)
     for first in range(0, n_rows, step):
         yield first, min(first + step, n_rows)
@@ -64,9 +64,9 @@ class HalfDistances:
 
     @classmethod
     def of(cls, X: Floats, error: float = 0.0) -> Self | None:
-        """Return the scores of samples (n, d); None where their squares are no numbers of float32.
+        """Return the scores of samples (n, d); None if float32 cannot represent their squares.
 
-        `error` is how far their squared distances are from the true ones.
+        `error` bounds the error of their squared distances.
         """
         n, d = X.shape
         shift = np.rint(X.mean(axis=0))
@@ -93,7 +93,7 @@ class HalfDistances:
 
     @classmethod
     def of_table(cls, table: Rounded, error: Rounded, unit: float) -> Self:
-        """Return the scores of rows that are at hand, as `table` gave them."""
+        """Return the scores from the result of `table`."""
         return cls(lambda first, last: table[first:last], error, unit)
 
     @property
@@ -113,7 +113,7 @@ class HalfDistances:
     def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
         """Yield the first row's number, and scores of some rows with themselves and all later rows.
 
-        The array is overwritten by the next block. `k` as in `screening.block_rows`.
+        The next block overwrites the array. `k` as in `screening.block_rows`.
         """
         buffer = score_buffer(self.n, share.of, k)
         for start, stop in block_rows(self.n, share.part, share.of, k):
@@ -122,10 +122,7 @@ class HalfDistances:
             yield start, rounded_products(left, self.rows, start, self.n, buffer)
 
     def nearest(self, k: int, share: Share = ALL) -> tuple[Ints, Ints] | None:
-        """Return pairs (rows, others) that include those of each row with its k nearest others.
-
-        None where float32 distinguishes too few pairs. Only pairs of the share's blocks.
-        """
+        """Return pairs (rows, others) of a share, with each row's k nearest; None if too many."""
         screen = PairScreen(k, self.error)
         for start, S in self.blocks(share, k):
             own = np.arange(len(S))
@@ -135,16 +132,13 @@ class HalfDistances:
         return screen.kept()
 
     def tells(self, radius2: float) -> bool:
-        """Whether most pairs within a squared radius of the samples are sure to be."""
-        # Where more than a hundredth of the radius is in doubt, float32 may leave all pairs open.
+        """Whether float32 decides most pairs within a squared radius of the samples."""
+        # With an error above a hundredth of the radius, float32 may leave all pairs undecided.
         return 200.0 * float(self.error.max()) * self.unit < radius2
 
     def within(self, radius2: float, share: Share = ALL) -> Iterator[MaybeWithin]:
-        """Yield pairs that may be within a squared radius, and which are not sure to be.
-
-        The radius is in squared units of the samples.
-        """
-        limit = np.float64(-radius2 / self.unit / 2)  # or it would be rounded
+        """Yield pairs that may be within a squared radius, with a mask of those not certain."""
+        limit = np.float64(-radius2 / self.unit / 2)  # float64, so that it is not rounded
         for start, S in self.blocks(share):
             error = self.error[start : start + len(S)]
             least = np.nextafter((limit - error).astype(np.float32), np.float32(-np.inf))

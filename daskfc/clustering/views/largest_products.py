@@ -1,8 +1,8 @@
-"""For each row of a matrix B the rows with which its inner product is largest, never all n × n.
+"""The largest inner products of each row of a matrix B with the others, never all n × n.
 
-Products in float32 screen the pairs, each pair once for both of its rows, by a bound on their
-rounding; those that can matter are computed in float64. The result is that of float64. The blocks
-can be divided among processes, each of which needs `RoundedRows.table` alone.
+Products in float32 with a bound on their rounding screen the pairs, each once for both rows; those
+that can matter are computed in float64, with the same result as without screening. The blocks can
+be divided among processes, each of which needs only `RoundedRows.table`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ Rounded: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 
 _GATHERED = 1 << 20  # entries of rows of pairs at a time: 8 MiB
-_LISTED = 1 << 20  # ours: pairs of which any can have the smallest product, where none is computed
+_LISTED = 1 << 20  # ours: most candidates for the smallest product, if not computed at once
 _ROWS = 4096  # rows that are rounded at a time
 
 
@@ -38,7 +38,7 @@ _ROWS = 4096  # rows that are rounded at a time
 class LargestProducts:
     """The largest products of each row of B Bᵀ, (n, k), and `lowest`, the smallest of all.
 
-    A row comes first itself, then the k - 1 others with the largest products, falling.
+    The row itself comes first, then the k - 1 others with the largest products, descending.
     """
 
     indices: NDArray[np.int32]
@@ -65,9 +65,8 @@ class Screened:
 class RoundedRows:
     """Rows in float32, scaled so that entries are at most 1, with a bound on their products' error.
 
-    With u = 2⁻²⁴ a product, in `unit`, is off by at most (d + 3) u |b_i| |b_j|, but for u² and
-    underflow, for which `error` (n,) has room. `lowest` is the smallest squared norm;
-    `rows(first, last)` returns (m, d).
+    With u = 2⁻²⁴ a product, in `unit`, is off by at most (d + 3) u |b_i| |b_j|; `error` (n,) also
+    covers u² and underflow. `lowest` is the smallest squared norm; `rows(first, last)` are (m, d).
     """
 
     rows: Callable[[int, int], Rounded]
@@ -77,7 +76,7 @@ class RoundedRows:
 
     @classmethod
     def of(cls, B: Floats) -> Self | None:
-        """Return rounded rows of a finite matrix; None where float32 tells nothing of them."""
+        """Return rounded rows of a finite matrix; None if float32 cannot represent them."""
         d = B.shape[1]
         largest = max(float(B.max()), -float(B.min())) or 1.0
         unit = largest * largest
@@ -96,7 +95,7 @@ class RoundedRows:
 
     @classmethod
     def of_table(cls, table: Rounded, error: Rounded, unit: float, lowest: float) -> Self:
-        """Return rounded rows that are at hand, as `table` gave them."""
+        """Return rounded rows from the result of `table`."""
         return cls(lambda first, last: table[first:last], error, unit, lowest)
 
     def table(self) -> Rounded:
@@ -109,7 +108,7 @@ class RoundedRows:
     def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
         """Yield the first row's number, and products of rows with themselves and all later rows.
 
-        The array is overwritten by the next block. `k` as in `screening.block_rows`.
+        The next block overwrites the array. `k` as in `screening.block_rows`.
         """
         n = len(self.error)
         buffer = score_buffer(n, share.of, k)
@@ -124,7 +123,7 @@ class RoundedRows:
     ) -> Screened | None:
         """Return the pairs that can matter, k others per row; None if float32 leaves too many.
 
-        With `products`, which computes pairs in float64, none is listed for the smallest product.
+        With `products`, which computes pairs in float64, the smallest one is found at once.
         """
         screen, lows = PairScreen(k, self.error), _Lowest(self, products)
         for start, S in self.blocks(share, k):
@@ -139,18 +138,18 @@ class RoundedRows:
 
 
 class _Lowest:
-    """The smallest product, or the pairs of which one has it."""
+    """The smallest product, or the pairs that may have it."""
 
     def __init__(
         self, rounded: RoundedRows, products: Callable[[Ints, Ints], Floats] | None
     ) -> None:
         self.error, self.unit, self.products = rounded.error, rounded.unit, products
-        self.lowest = rounded.lowest  # of those that were computed
-        self.limit = rounded.lowest / rounded.unit  # no smallest product is above it
+        self.lowest = rounded.lowest  # of the computed products
+        self.limit = rounded.lowest / rounded.unit  # upper bound on the smallest product
         self.listed: list[tuple[Ints, Ints, Rounded]] = []
 
     def note(self, S: Rounded, start: int) -> bool:
-        """Note the smallest of a block; False where too many pairs may have it."""
+        """Note the smallest product of a block; return False if too many pairs may have it."""
         least, error = S.min(), self.error[start : start + len(S)].max()
         if least - error > self.limit:
             return True
@@ -170,7 +169,7 @@ class _Lowest:
         return self.listed[0][0].size <= _LISTED
 
     def _drop(self) -> None:
-        """Drop the pairs whose product is larger than another one's."""
+        """Drop the pairs that cannot have the smallest product any more."""
         rows, others, S = (np.concatenate(each) for each in zip(*self.listed, strict=True))
         kept = S - self.error[rows] <= self.limit
         self.listed = [(rows[kept], others[kept], S[kept])]
@@ -185,8 +184,9 @@ class _Lowest:
 def largest_products(B: Floats, k: int, found: Sequence[Screened] = ()) -> LargestProducts | None:
     """Return each row's k largest products of B (n, d), itself included, and the smallest of all.
 
-    Ties by row number. None where float32 distinguishes too few pairs or k is no small part of a
-    block. `found`, from others, must cover all blocks. O(n² d / 2) time; 300 MiB and 100 n k bytes.
+    Ties are ordered by row number. None if float32 distinguishes too few pairs or k is too large a
+    part of a block. `found`, of other processes, must cover all blocks. O(n² d / 2) time; 300 MiB
+    and 100 n k bytes.
     """
 
     def products(rows: Ints, others: Ints) -> Floats:
@@ -213,7 +213,7 @@ def largest_products(B: Floats, k: int, found: Sequence[Screened] = ()) -> Large
 
 
 def _products(B: Floats, rows: Ints, others: Ints) -> Floats:
-    """Return the products of listed pairs; the same for a pair and its mirror image."""
+    """Return the products of listed pairs, exactly symmetric."""
     result = np.empty(rows.size)
     step = max(1, _GATHERED // B.shape[1])
     for first in range(0, rows.size, step):

@@ -1,11 +1,10 @@
 """Exact nearest neighbours and pairs within a radius, from samples or from their distances.
 
-A product of matrices screens the pairs, in float32 where that tells enough of them apart; those
-that can matter are then computed in float64 from differences of coordinates, in which a distance
-does not depend on the order of the samples nor on the block it was computed in. Samples on a grid
-(integers, pixels / 255, binary fractions) become integers first, as the coded computation makes
-them: then distances are exact, ties are real ties, and the smaller sample number wins. So they are
-for `ExactPoints`, which tell the whole numbers that distances of their coordinates stand for.
+A product of matrices screens the pairs, in float32 if that separates enough of them; those that can
+matter are then computed in float64 from differences of coordinates, so that a distance depends
+neither on the order of the samples nor on the block. Samples on a grid (integers, pixels / 255,
+binary fractions) become integers first, as in the coded computation, and `ExactPoints` give whole
+numbers: then distances are exact, ties are real, and the smaller sample number comes first.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,16 +36,15 @@ __all__ = [
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_BLOCK_ENTRIES = 1 << 23  # distances held at a time: 64 MiB
-_KEPT = 1 << 25  # pairs within a radius that are kept for the next pass: 256 MiB
+_BLOCK_ENTRIES = 1 << 23  # distances in memory at a time: 64 MiB
+_KEPT = 1 << 25  # up to so many pairs within a radius are kept for the next pass: 256 MiB
 
 
 @dataclass(frozen=True)
 class _Samples:
-    """Samples whose distances are wanted.
+    """Samples X with squared distances of `unit` times the real ones.
 
-    Squared distances of X are `unit` times the real ones, or within `error` of whole numbers that
-    are, as `exact` determines.
+    With `exact` they are so after a correction of at most `error`, to whole numbers.
     """
 
     X: Floats
@@ -67,7 +65,7 @@ class _Samples:
         return cls(given)
 
     def distances(self, rows: Ints, cols: Ints) -> Floats:
-        """Squared distances of listed pairs, from differences; symmetric to the last bit."""
+        """Return squared distances of listed pairs, from differences; exactly symmetric."""
         result = np.empty(rows.size)
         step = max(1, _BLOCK_ENTRIES // max(1, self.X.shape[1]))
         for start in range(0, rows.size, step):
@@ -115,7 +113,7 @@ def within_radius_of_matrix(matrix: Floats, radius2: float) -> RadiusGraph:
 
 
 def _kept(edges: EdgeSource) -> EdgeSource:
-    """Return edges that are computed on the first pass only, unless they are too many to keep."""
+    """Return edges that are kept after the first pass, unless they are too many."""
     found: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
     whole = False
 
@@ -156,9 +154,9 @@ def _screened(samples: _Samples) -> Iterator[tuple[int, Floats, float]]:
 
 
 def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float]:
-    """Return what screens pairs of samples, and the unit of its squared distances.
+    """Return the screening distances of samples, and their unit in squared distances.
 
-    These are `unit` times the samples'. None where float32 cannot hold squares of the samples.
+    They are None if float32 cannot represent squares of the samples.
     """
     samples = _Samples.of(X)
     return HalfDistances.of(samples.X, samples.error), samples.unit
@@ -169,7 +167,7 @@ def nearest_of_points(
 ) -> NeighbourGraph:
     """Return the k nearest others of each sample, exact, ties by the smaller sample number.
 
-    `pairs`, where given, must hold each sample's with its k nearest, each pair once.
+    `pairs`, if given, must include each sample's with its k nearest, each pair once.
     """
     samples = _Samples.of(X)
     n = len(samples.X)
@@ -197,8 +195,8 @@ def within_radius_of_points(
 ) -> RadiusGraph:
     """Return the exact graph of pairs within a squared radius, in squared units of the data.
 
-    `pairs`, where given, must be all that `HalfDistances.within` yields. Edges are computed on the
-    first pass, and again on every one where they are very many.
+    `pairs`, if given, must be all that `HalfDistances.within` yields. Edges are computed on the
+    first pass, and on every pass if they are too many to keep.
     """
     samples = _Samples.of(X)
     unit = samples.unit
@@ -234,7 +232,7 @@ def within_radius_of_points(
 def exact_blocks(X: Floats) -> DistanceBlocks:
     """Return all squared distances of samples (n, d), computed when they are read; symmetric.
 
-    Exact for samples on a grid, else rounded as a sum of squared differences is.
+    They are exact for samples on a grid, else rounded like a sum of squared differences.
     """
     samples = _Samples.of(X)
     X, unit = samples.X, samples.unit

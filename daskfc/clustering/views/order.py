@@ -1,12 +1,11 @@
-"""An order of samples that follows from their distances or values, whatever their names are.
+"""A canonical order of samples, from their distances or values, independent of ids and clients.
 
-Starts of k-means, ties of neighbours and labels of border samples hang on the order in which
-samples stand. Where that follows from names or from who holds what, the same data give other
-clusters when they are dealt again. Here a sample's place follows from its distances: the sum of all
-of them, then its distance to samples whose place is theirs alone, one after the other. What is left
-are equal samples, which share one label, and samples that a symmetry of all distances exchanges;
-those stay as they stood. Who holds the same columns anyhow may order rows by their values instead,
-which leaves equal rows alone.
+Starts of k-means, ties of neighbours and labels of border samples depend on the order of samples.
+If that followed from ids or clients, the same data would give other clusters after a new partition.
+Here a sample's place follows from the sum of all its distances, then from its distances to samples
+with a unique place, one after the other. Only equal samples, which share one label, and samples
+that a symmetry of all distances exchanges keep their previous order. A party with all columns may
+order rows by their values instead.
 """
 
 from collections.abc import Callable
@@ -28,21 +27,21 @@ __all__ = [
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_TIE = 1e-9  # ours: of a key; sums of the same distances in another order differ by less
+_TIE = 1e-9  # ours: relative to a key; sums of distances in another order differ by less
 _ROWS = 4096  # samples at a time
-_GOLDEN = (5.0**0.5 - 1.0) / 2.0  # its multiples have fractions of no pattern
-_APART = 1e-9  # ours: of a typical squared distance
-_ANCHORS = 8  # ours, at most: samples to which distances are looked at
-_BITS = 34  # ours: of a rounded value; what it was rounded from seldom lies at half a step
-_OFF = 1.234567  # ours: so that a largest value of about a power of two does not change the step
-_NOISE = 1e-13  # ours: of the largest value; a decomposition of permuted rows rounds by less
+_GOLDEN = (5.0**0.5 - 1.0) / 2.0  # fractions of its multiples have no pattern
+_APART = 1e-9  # ours: relative to a typical squared distance
+_ANCHORS = 8  # ours: at most; samples to which distances are compared
+_BITS = 34  # ours: of a rounded value; computed values are seldom near half a step
+_OFF = 1.234567  # ours: so that a largest value near a power of two does not change the step
+_NOISE = 1e-13  # ours: of the largest value; rounding after a permutation of rows is less
 
 
 @dataclass(frozen=True)
 class Order:
-    """Samples in another order: `places` (n,) are their numbers in it.
+    """An order of samples: `places` (n,) are their original numbers in the new order.
 
-    `equal` (n,), in the new order, numbers samples from 0 on so that equal samples share one.
+    `equal` (n,), in the new order, numbers samples from 0 so that equal samples share a number.
     """
 
     places: Ints
@@ -50,27 +49,27 @@ class Order:
 
     @classmethod
     def by_sums(cls, sums: Floats, equal: Ints) -> "Order":
-        """Return the order by the sums of samples' distances; ties stay as they stood."""
+        """Return the order by the sums of samples' distances; ties keep their order."""
         places = np.argsort(sums, kind="stable")
         _, numbers = np.unique(equal[places], return_inverse=True)
         return cls(places, numbers.astype(np.int64))
 
     def back(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return values of the samples, which come in the new order, in the old one."""
+        """Return values that are in the new order in the original one."""
         old = np.empty_like(values)
         old[self.places] = values
         return old
 
     def told_apart(self, Y: Floats) -> Floats:
-        """Return coordinates (n, q + 1) in the new order, with a column by which no two places tie.
+        """Return coordinates (n, q + 1) in the new order, with a column that breaks ties.
 
-        Whole numbers are often as near to one mean as to another; rounding would decide. The
+        Whole numbers are often as near to one mean as to another, where rounding would decide. The
         column, equal for equal samples, adds at most a billionth of a typical squared distance:
-        more than rounding, less than what labels depend on elsewhere.
+        more than rounding, but less than differences that labels depend on.
         """
         n, q = Y.shape
         apart = np.empty((n, q + 1))
-        squared = np.empty(n)  # to the sample that is nearest to all
+        squared = np.empty(n)  # distances to the first, most central sample
         for start in range(0, n, _ROWS):
             part = slice(start, start + _ROWS)
             apart[part, :q] = Y[self.places[part]]
@@ -80,7 +79,7 @@ class Order:
         return apart
 
     def alike(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give equal samples one label: that of most of them, of equally many the smallest."""
+        """Give equal samples their most frequent label, in a tie the smallest."""
         if self.equal.max(initial=-1) + 1 == len(labels):
             return labels
         least = int(labels.min())
@@ -95,13 +94,13 @@ class Order:
 
 @dataclass(frozen=True)
 class _Distances:
-    """Squared distances, of which these are asked."""
+    """Access to squared distances: sums, to one sample, and weighted sums, with their errors."""
 
     sums: Floats
     to: Callable[[int], Floats]
     among: Callable[[Ints, int], Floats]  # of some samples to one
     weighted: Callable[[Floats], Floats]
-    noise: float = 0.0  # of one
+    noise: float = 0.0  # of one distance
     noise_of_sums: float = 0.0
 
 
@@ -113,9 +112,9 @@ def order_of_distances(D: Floats) -> Order:
 def order_of_symmetric(
     row: Callable[[int], Floats], dot: Callable[[Floats], Floats], n: int
 ) -> Order:
-    """Return the order by all squared distances of n samples, wherever these are.
+    """Return the order of n samples by all squared distances.
 
-    `row` returns a sample's distances to all, (n,); `dot` sums distances by weights, (n,).
+    `row` returns a sample's distances to all, (n,); `dot` their sums with weights, (n,).
     """
     return _order(_Distances(dot(np.ones(n)), row, lambda some, i: row(i)[some], dot))
 
@@ -125,7 +124,7 @@ def order_of_points(
 ) -> Order:
     """Return the order of samples by the squared distances of their coordinates (n, q).
 
-    `noise` is how far one may be off; `exactly` corrects distances of some samples to one.
+    `noise` bounds the error of a distance; `exactly` corrects distances of some samples to one.
     """
     n = len(Y)
     centre = Y.mean(axis=0)
@@ -163,7 +162,7 @@ def _order(D: _Distances) -> Order:
         if rank.max(initial=0) == n - 1:
             break
         alone = np.flatnonzero((np.bincount(rank)[rank] == 1) & ~used)
-        if alone.size:  # the outermost and the innermost in turns
+        if alone.size:  # the outermost and the innermost alternately
             anchor = alone[rank[alone].argmin() if turn % 2 else rank[alone].argmax()]
             used[anchor] = True
             rank = _refined(rank, D.to(int(anchor)), D.noise)
@@ -174,7 +173,7 @@ def _order(D: _Distances) -> Order:
 
 
 def _refined(rank: Ints, key: Floats, noise: float) -> Ints:
-    """Return ranks by the rank so far and then by a key, of which near values are ties."""
+    """Return ranks by the previous rank and then by a key, with near values as ties."""
     order = np.lexsort((key, rank))
     sorted_key, sorted_rank = key[order], rank[order]
     gap = np.diff(sorted_key) > _TIE * np.abs(sorted_key[1:]) + 2 * noise
@@ -185,13 +184,13 @@ def _refined(rank: Ints, key: Floats, noise: float) -> Ints:
 
 
 def _weights(rank: Ints, turn: int) -> Floats:
-    """Return a weight for each rank, of no pattern: fractions of multiples of the golden ratio."""
+    """Return weights without a pattern by rank: fractions of multiples of the golden ratio."""
     weights: Floats = 1.0 + np.mod((rank + 1) * (turn + 1) * _GOLDEN, 1.0)
     return weights
 
 
 def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
-    """Return which samples are equal, of those that have one rank."""
+    """Return numbers of groups of equal samples, among those of the same rank."""
     equal = np.arange(len(rank))
     starts = np.flatnonzero(np.diff(rank, prepend=-1))
     ends = np.append(starts[1:], len(rank))
@@ -210,8 +209,7 @@ def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
 def order_of_rows(rows: Floats) -> Ints:
     """Return the order of rows (n, d) by their values: by the first column, then the next on ties.
 
-    Values within 1e-9 of the largest column spread plus 1e-13 of the largest value tie. Rows that
-    tie in all columns may be exchanged.
+    Values within 1e-9 of the largest column spread plus 1e-13 of the largest value tie.
     """
     return _by_values(rows, _ties_within(rows))[0]
 
@@ -219,14 +217,13 @@ def order_of_rows(rows: Floats) -> Ints:
 def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
     """Return the order of rows by their values, with ties equal, and the rows in it.
 
-    Rows are rounded, so that rows computed in another order are the same to the last bit, and what
-    compares them finds the same ties.
+    Rows are rounded, so that rows computed in another order have the same bits and ties.
     """
     within = _ties_within(rows)
     places, rank = _by_values(rows, within)
     ordered = rows[places]
     first = np.searchsorted(rank, rank)  # of the rows that tie
-    # a chain of ties may be long: what is far from its first row is not equal to it
+    # a chain of ties may be long: a row far from its first one is not equal to it
     near = (np.abs(ordered - ordered[first]) <= within).all(axis=1)
     first = np.where(near, first, np.arange(len(rows)))
     equal: Ints = np.unique(first, return_inverse=True)[1].astype(np.int64)
@@ -234,7 +231,7 @@ def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
 
 
 def rounded(values: Floats, largest: float) -> Floats:
-    """Return values in steps of about 1e-10 of the largest one, or of how far they lie apart."""
+    """Return values rounded to steps of about 1e-10 of `largest`, their size or spread."""
     if not largest > 0.0:
         return values
     step = 2.0 ** (np.ceil(np.log2(_OFF * largest)) - _BITS)
@@ -252,7 +249,7 @@ def _ties_within(rows: Floats) -> float:
 
 
 def _by_values(rows: Floats, within: float) -> tuple[Ints, Ints]:
-    """Return the order of rows, and in it the place of the first row that each ties with."""
+    """Return the order of rows, and for each place the first one that it ties with."""
     n, d = rows.shape
     rank = np.zeros(n, dtype=np.int64)
     tied = np.arange(n)
@@ -268,7 +265,7 @@ def _by_values(rows: Floats, within: float) -> tuple[Ints, Ints]:
         new = np.diff(before, prepend=-1) > 0
         steps = new | (np.diff(key, prepend=-np.inf) > within)
         numbers = np.arange(tied.size)
-        # groups that are done have left gaps: places count from the first of the group before
+        # finished groups leave gaps: places count from the first of the previous group
         starts = np.maximum.accumulate(np.where(new, numbers, 0))
         place = before + numbers - starts
         rank[tied] = place[np.maximum.accumulate(np.where(steps, numbers, 0))]

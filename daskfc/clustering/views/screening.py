@@ -1,7 +1,7 @@
-"""Which pairs of rows can be among the best of a row, by float32 scores whose error is bounded.
+"""Screening of pairs that can be among the best of a row, by float32 scores of bounded error.
 
-Scores are symmetric and come in blocks, each pair once for both of its rows; never all n × n. What
-is left of the pairs is scored in float64 by the caller, so that the result is that of float64.
+Scores are symmetric and come in blocks, each pair once for both rows; never all n × n. The callers
+compute the remaining pairs in float64, so that the result is the same as without screening.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,26 +26,23 @@ Rounded: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 
 _BLOCK = 1 << 25  # scores in float32 at a time, at most: 128 MiB
-_HEIGHT = 1024  # ours: rows of a block; the system takes longer to give memory for more of them
-_EACH = 6  # ours: blocks, or more, of each who shares them
-_RARE = 8  # ours: where more than one pair of so many can matter, screening is not worth its while
+_HEIGHT = 1024  # ours: rows of a block; memory for more takes the system longer to allocate
+_EACH = 6  # ours: at least so many blocks for each process
+_RARE = 8  # ours: screening is useful if at most one pair in so many can matter
 
 
 def is_worthwhile(n: int, k: int, of: int = 1) -> bool:
-    """Return whether k others are so small a part of n rows that screening may separate them.
-
-    `of`, here as below, is the number of processes that share the blocks.
-    """
+    """Return whether screening may separate k others from n rows, for `of` processes."""
     return _height(k) <= min(n, rows_at(0, n, of, k))
 
 
 def _height(k: int) -> int:
-    """Return how many rows a block must have, or k others are no small part of it."""
+    """Return how many rows a block must have, so that k others are a small part of it."""
     return (k + 1) * 2 * _RARE
 
 
 def rows_at(start: int, n: int, of: int = 1, k: int = 0) -> int:
-    """Return how many rows a block has whose scores with itself and later rows are taken."""
+    """Return the number of rows in the block from `start`, scored with itself and later rows."""
     return min(n - start, max(1, _entries(n, of, k) // (n - start)))
 
 
@@ -60,12 +57,12 @@ def block_rows(n: int, part: int = 0, of: int = 1, k: int = 0) -> Iterator[tuple
 
 
 def score_buffer(n: int, of: int = 1, k: int = 0) -> Rounded:
-    """Return memory for the scores of any block of n rows."""
+    """Return an array for the scores of any block of n rows."""
     return np.empty(min(n * n, max(_entries(n, of, k), n)), np.float32)
 
 
 def _entries(n: int, of: int, k: int) -> int:
-    """Return how many scores a block has."""
+    """Return the number of scores in a block."""
     most = min(_BLOCK, n * max(_HEIGHT, _height(k)))
     return most if of == 1 else min(most, max(n, n * n // (_EACH * of)))
 
@@ -75,7 +72,7 @@ def rounded_products(
 ) -> Rounded:
     """Return products (b, n - start) of rows `left` (b, d) with rows [start, n), in `buffer`.
 
-    `right(first, last)` returns rows (m, d): all of them at once would take too much memory.
+    `right(first, last)` returns rows (m, d), to save memory.
     """
     S = buffer[: len(left) * (n - start)].reshape(len(left), n - start)
     width = max(1, _BLOCK // (4 * left.shape[1]))
@@ -86,7 +83,7 @@ def rounded_products(
 
 
 def few(mask: NDArray[np.bool_]) -> tuple[Ints, Ints] | None:
-    """Return rows and columns where a mask holds; None where these are many."""
+    """Return rows and columns where a mask is true; None if these are many."""
     flat = np.flatnonzero(mask)
     if flat.size > _BLOCK // _RARE:
         return None
@@ -97,10 +94,7 @@ def few(mask: NDArray[np.bool_]) -> tuple[Ints, Ints] | None:
 def first_of_each_row(
     rows: Ints, cols: Ints, values: Floats, n_rows: int, k: int
 ) -> tuple[Ints, Floats]:
-    """Select the k smallest of at least k candidates a row, (n_rows, k), smallest first.
-
-    Equal values come in order of the column.
-    """
+    """Select the k smallest of at least k candidates a row, (n_rows, k), ties by column."""
     order = np.lexsort((cols, values, rows))
     ends = np.cumsum(np.bincount(rows, minlength=n_rows))
     starts = ends - np.bincount(rows, minlength=n_rows)
@@ -109,20 +103,17 @@ def first_of_each_row(
 
 
 class PairScreen:
-    """The pairs that can be among the k best of one of their rows.
-
-    `error` (n,) bounds how far each row's scores may be from the true ones.
-    """
+    """The pairs that can be among the k best of one of their rows, for errors (n,) of scores."""
 
     def __init__(self, k: int, error: Rounded) -> None:
         n = len(error)
         self.k, self.error = k, error
-        self.reached = np.full(n, -np.inf, np.float32)  # by k others, or more
-        self.pairs: list[tuple[Ints, Ints, Rounded]] = []  # that may be kept: row, other, score
-        self.room: int = 4 * n * (k + 1)  # pairs, before those that fell behind are dropped
+        self.reached = np.full(n, -np.inf, np.float32)  # scores that at least k others reach
+        self.pairs: list[tuple[Ints, Ints, Rounded]] = []  # candidates: row, other, score
+        self.room: int = 4 * n * (k + 1)  # with more pairs, surpassed ones are dropped
 
     def note(self, S: Rounded, start: int) -> bool:
-        """Note what can matter of b rows' scores and their mirror image; False if too much.
+        """Note candidates of b rows' scores and their mirror image; return False if too many.
 
         `S` is (b, n - start), of the rows with themselves and all later ones; -inf on the diagonal.
         """
@@ -132,9 +123,9 @@ class PairScreen:
         )
 
     def _note(self, S: Rounded, first: int, other: int, axis: int) -> bool:
-        """Note who may be among the best of each row (axis 1) or column (axis 0) of a block.
+        """Note candidates of each row (axis 1) or column (axis 0) of a block, from `first`.
 
-        `first` is the number of the first of them, `other` that of the first along the axis.
+        `other` is the number of the first one along the axis.
         """
         reached = self.reached[first : first + S.shape[1 - axis]]
         np.maximum(reached, _at_most_kth(S, self.k, axis), out=reached)
@@ -169,7 +160,7 @@ class PairScreen:
 
 
 def _at_most_kth(S: Rounded, k: int, axis: int) -> Rounded:
-    """Return numbers that k entries along an axis reach, mostly the k-th largest of them."""
+    """Return values that at least k entries along an axis reach, mostly the k-th largest."""
     n = S.shape[axis]
     if k == 0:
         return np.full(S.shape[1 - axis], np.inf, np.float32)

@@ -1,4 +1,4 @@
-"""What a clusterer may be given in place of the samples: all distances, or coordinates of them."""
+"""Views of the samples that clusterers read: all distances, or coordinates."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Places: TypeAlias = slice | NDArray[np.int64]
 
 _ROWS = 4096  # rows centred at a time
 _ENTRIES = 1 << 21  # ours: distances of a panel, 16 MiB
-_EXACT = 1e-12  # of the mean squared distance: what coordinates of all distances leave
+_EXACT = 1e-12  # relative to the mean squared distance: tolerance of coordinates of all distances
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class FullDistances:
     matrix : ndarray of shape (n, n), float64
         Squared distances in squared units of the data; symmetric, with a diagonal of exactly 0.
     order : Order, optional
-        In which the samples stand, where that is not as they came.
+        The samples' order, if it is not the original one.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class FullDistances:
 
     @classmethod
     def in_order(cls, matrix: Floats) -> "FullDistances":
-        """Return distances of samples in the order that follows from these, which are moved."""
+        """Return distances in the samples' order that follows from them, permuted in place."""
         order = order_of_distances(matrix)
         moved = order.places
         step = max(1, _ENTRIES // len(matrix))
@@ -74,16 +74,16 @@ class FullDistances:
         return product
 
     def block(self, rows: Places, columns: Places) -> Floats:
-        """Return the distances between two sets of samples; not to be written to."""
+        """Return the distances between two sets of samples; do not write to them."""
         return self.matrix[rows][:, columns]
 
     def isometric(self) -> Floats:
-        """Return the rows of D themselves, shape (n, n); not to be written to."""
+        """Return the rows of D themselves, shape (n, n); do not write to them."""
         return self.matrix
 
     @property
     def n_features(self) -> int | None:
-        """Not known."""
+        """Unknown, None."""
         return None
 
     def coordinates(self) -> Floats:
@@ -96,19 +96,19 @@ class FullDistances:
 
 @dataclass(frozen=True)
 class DistanceBlocks:
-    """All squared distances, of which a block at a time is in memory.
+    """All squared distances, one block at a time in memory.
 
     Parameters
     ----------
     n : int
         Number of samples.
     block : callable
-        From places of rows and of columns, slices or arrays of numbers, to a new array of the
+        Maps places of rows and of columns, slices or arrays of numbers, to a new array of the
         squared distances between them, in squared units of the data: 0 between a sample and itself.
     order : Order, optional
-        In which the samples stand, where that is not as they came.
+        The samples' order, if it is not the original one.
     folder : str, optional
-        Where a clusterer may write what memory does not hold; by default where the system has
+        Folder for data of a clusterer that exceed memory; by default the system's folder of
         temporary files.
 
     Examples
@@ -130,9 +130,9 @@ class DistanceBlocks:
     def of_points(
         cls, points: Floats, *, whole: bool = False, unit: float = 1.0, folder: str | None = None
     ) -> "DistanceBlocks":
-        """Return the distances of points, (n, d) float64, over a unit, as products give them.
+        """Return the distances of points, (n, d) float64, over a unit, computed by products.
 
-        Those of `whole` numbers are exact as long as all sums of squares are below 2**53.
+        Those of `whole` numbers are exact if all sums of squares are below 2**53.
         """
         centre = points.mean(axis=0)
         centred = points - (np.rint(centre) if whole else centre)
@@ -153,10 +153,7 @@ class DistanceBlocks:
         return cls(len(points), block, folder=folder)
 
     def panels(self, copies: int = 1) -> Iterator[tuple[int, Floats]]:
-        """Yield numbers of first rows, and squared distances of some samples to all.
-
-        Their reader holds as many copies of a panel.
-        """
+        """Yield first row numbers and squared distances of some samples to all, for some copies."""
         step = max(1, _ENTRIES // copies // self.n)
         for start in range(0, self.n, step):
             yield start, self.block(slice(start, start + step), slice(0, self.n))
@@ -197,18 +194,18 @@ def symmetric_product(blocks: Iterator[tuple[slice, slice, Floats]], vectors: Fl
 
 @dataclass(frozen=True)
 class RowFactors:
-    """Squared distances as a product of thin factors, D = U Vᵀ, held as coordinates.
+    """Squared distances as a product of thin factors, D = U Vᵀ, stored as coordinates.
 
     Parameters
     ----------
     points : ndarray of shape (n, q), float64
         Coordinates with ``|y_i - y_j|² = D_ij``, in units of the data.
     n_features : int, optional
-        Features of the data that they stand for, where they are known to be more than q.
+        Number of features of the original data, if known and above q.
     off_span, rounding : float, default 0.0
-        By how much squared distances may be too small, and how far rounding moves a sample.
+        How much squared distances may be too small, and how far rounding moves a sample.
     told_apart : bool, default False
-        Whether the last column is that of `Order.told_apart`, and tells of no distance.
+        Whether the last column is that of `Order.told_apart`, which only breaks ties.
 
     Notes
     -----
@@ -232,7 +229,7 @@ class RowFactors:
     told_apart: bool = False
 
     def error_of(self, squared: float) -> float:
-        """Return how far a squared distance of that size may be off."""
+        """Return a bound on the error of a squared distance of that size."""
         both = 2.0 * self.rounding
         return self.off_span + 2.0 * float(np.sqrt(squared)) * both + both * both
 
@@ -261,21 +258,21 @@ class RowFactors:
 
     @cached_property
     def _squares(self) -> Floats:
-        """Squared norms seen from the centroid, where they are smallest, in blocks of rows."""
+        """Squared norms about the centroid, where they are smallest."""
         g = np.empty(self.n)
         for number, block in enumerate(self._centred_blocks()):
             g[number * _ROWS : (number + 1) * _ROWS] = np.einsum("ij,ij->i", block, block)
         return g
 
     def coordinates(self) -> Floats:
-        """Return the coordinates; not to be written to."""
+        """Return the coordinates; do not write to them."""
         return self.points
 
     def dot(self, weights: Floats) -> Floats:
         """Return D @ weights for weights of shape (n, k), without forming D."""
         g = self._squares[:, None]
         total = weights.sum(axis=0)
-        # D = g 1ᵀ + 1 gᵀ - 2 Y Yᵀ for centred Y; the centre is taken off the thin products.
+        # D = g 1ᵀ + 1 gᵀ - 2 Y Yᵀ for centred Y; the centre is subtracted from the thin products.
         inner = self.points.T @ weights - np.outer(self._centre, total)  # (q, k)
         product: Floats = self.points @ inner
         product -= self._centre @ inner

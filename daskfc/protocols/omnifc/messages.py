@@ -20,5 +20,5 @@ class ClusterReport(
     notes: str = text(2000)
     silhouette: float  # in [-1, 1]; infinite where there is none
     finest: float  # of squared distances that the labels depend on, the smallest hundredth
-    equal: int  # 1 if over a hundredth of these are 0 at the server
+    equal: int  # 1 if over a hundredth of these are between samples that the server sees as equal
     error: float  # of a squared distance of size `finest` in coordinates, without the grid's
