@@ -1,4 +1,4 @@
-"""The methods that ours are compared with, and the central algorithms on pooled raw data."""
+"""Baselines for comparison: other federated methods, and central algorithms on pooled raw data."""
 
 from daskfc.baselines.ce_pca import CEPCA
 from daskfc.baselines.central import Central

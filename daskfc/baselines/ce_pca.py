@@ -1,8 +1,8 @@
 """CE PCA: distributed kernel principal components (disKPCA), then distributed linear k-means.
 
 Paper       M.-F. Balcan, Y. Liang, L. Song, D. Woodruff, B. Xie, "Communication efficient
-            distributed kernel principal component analysis", KDD 2016 (arXiv 1503.06858), as the
-            comparison in A Communication Efficient Federated Kernel k-means (Appendix G) has it:
+            distributed kernel principal component analysis", KDD 2016 (arXiv 1503.06858), as in
+            the comparison of A Communication Efficient Federated Kernel k-means (Appendix G):
             k-means by the coresets of M.-F. Balcan, S. Ehrlich, Y. Liang, NeurIPS 2013.
 Notation    Appendix G   here                 shape, range
             d            n_components         int ≥ 1
@@ -11,8 +11,8 @@ Notation    Appendix G   here                 shape, range
             d_p          sketch_size          int ≥ 1
             p            n_representatives    int ≥ 2
             C            coreset_size         int ≥ 0, of all clients
-            the rest in maths/kernel_pca.py, which has the steps on arrays
-Messages    KernelWidth         server → client, caller   once, where no width is given, after a sum
+            others in maths/kernel_pca.py, which has the steps on arrays
+Messages    KernelWidth         server → client, caller   once, if no width is given, after a sum
             PointSketch         client → server    once, d_s d_p floats
             LeverageFactor      server → client    once, d_s² floats
             ScoreTotal          client → server    twice, a number
@@ -22,10 +22,10 @@ Messages    KernelWidth         server → client, caller   once, where no width
             ProjectedSketch     client → server    once, p² floats
             Directions          server → client    once, p d floats
             of k-means          see daskfc.secure.kmeans; C d floats and more from clients
-Departures  (1) Neither paper says how p divides: half are drawn by leverage, half by their
-            distance to the first half's span. (2) The columns of the last sketch are as many as
-            there are representatives; Appendix G does not name them. (3) A client with few samples
-            draws fewer than its share, and p is less by those. (4) See maths/kernel_pca.py.
+Departures  (1) Neither paper says how p divides: half are drawn by leverage, half by their distance
+            to the first half's span. (2) The last sketch has a column for each representative;
+            Appendix G states no number. (3) A client with too few samples draws fewer than its
+            share, which makes p smaller. (4) See maths/kernel_pca.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -111,7 +111,7 @@ class ScoreTotal(
 class SampleShare(
     Message, route="server → client", reveals="how much each client's own samples add, by a draw"
 ):
-    """How many representatives a client draws."""
+    """The number of representatives that a client draws."""
 
     n_samples: int
 
@@ -166,7 +166,7 @@ def embed(
     embedding_size: int,
     random_state: int,
 ) -> np.ndarray:
-    """Embed a client's samples in a few numbers each, (embedding_size, n): E; it stays there."""
+    """Return E, (embedding_size, n), the embedded samples of a client, which stay there."""
     seed = integer_seed(random_state, "CE PCA")
     features = choice.of_width(width).features(n_features, seed, data.n_features)
     parts = [embedded(features, rows, embedding_size, seed) for _, rows in data.blocks()]
@@ -174,7 +174,7 @@ def embed(
 
 
 def point_sketch(E: np.ndarray, *, sketch_size: int, random_state: int, party: str) -> PointSketch:
-    """Send a sketch of a client's embedded samples."""
+    """Return a sketch of a client's embedded samples, for the server."""
     E = E[:, order_of_rows(E.T)]
     return PointSketch(sketched([E], E.shape[1], sketch_size, random_state, "points", party))
 
@@ -190,14 +190,14 @@ def leverage(E: np.ndarray, factor: LeverageFactor) -> np.ndarray:
 
 
 def score_total(scores: np.ndarray) -> ScoreTotal:
-    """Tell the server the sum of a client's scores."""
+    """Return the sum of a client's scores, for the server."""
     return ScoreTotal(float(scores.sum()))
 
 
 def tell_shares(
     parts: Mapping[str, ScoreTotal], *, n_samples: int, random_state: int, what: str
 ) -> Mapping[str, SampleShare]:
-    """Tell each client how many representatives to draw."""
+    """Return the number of representatives for each client to draw."""
     names = sorted(parts)
     totals = np.array([parts[name].total for name in names])
     counts = shares(totals, n_samples, random_state, what)
@@ -213,7 +213,7 @@ def send_representatives(
     what: str,
     party: str,
 ) -> OwnRepresentatives:
-    """Send samples that are drawn in proportion to their scores."""
+    """Return samples drawn in proportion to their scores, for the server."""
     order = order_of_rows(scores[:, None])
     places = order[drawn(scores[order], share.n_samples, random_state, what, party)]
     rows = np.empty((len(places), data.n_features))
@@ -267,7 +267,7 @@ def projected_sketch(
     random_state: int,
     party: str,
 ) -> ProjectedSketch:
-    """Send a sketch of a client's samples, projected to the representatives' span."""
+    """Return a sketch of a client's samples, projected to the representatives' span."""
     projected = np.concatenate(list(_Span.of(data, found, width, choice).blocks()), axis=1)
     projected = projected[:, order_of_rows(projected.T)]
     key = (random_state, "projections", party)
@@ -317,7 +317,7 @@ class CEPCA(FederatedKernelClusterer):
         The kernel.
     kernel_width : float, optional
         r of ``exp(-|x - y|² / (2 r²))``, in units of the data; by default the root mean squared
-        distance of all samples, which the clients agree on by a masked sum.
+        distance of all samples, computed by a masked sum.
     degree : int
         Degree of the polynomial kernel.
     n_features : int
@@ -329,11 +329,11 @@ class CEPCA(FederatedKernelClusterer):
     n_components : int, optional
         d, principal components; by default as many as clusters.
     embedding_size : int
-        d_s, numbers to which a sample's random features are sketched.
+        d_s, size of the sketch of a sample's random features.
     sketch_size : int
-        d_p, columns to which a client's samples are sketched.
+        d_p, columns of the sketch of a client's samples.
     n_representatives : int
-        p, samples of all clients that everybody gets.
+        p, samples of all clients that every party gets.
     random_state : int, optional
         Seed of the algorithm.
 
@@ -348,7 +348,7 @@ class CEPCA(FederatedKernelClusterer):
     -----
     Privacy: none for the representatives. Up to `n_representatives` samples reach the server and
     every other client in the clear, and the federation refuses that unless it was started with
-    ``allow_raw=True``. A client with fewer samples than `sketch_size` also tells the random
+    ``allow_raw=True``. A client with fewer samples than `sketch_size` also reveals the random
     features of each.
 
     Examples
@@ -395,7 +395,7 @@ class CEPCA(FederatedKernelClusterer):
     def _representatives(
         self, federation: Federation, width: KernelWidth | Sent[KernelWidth]
     ) -> Sent[Representatives]:
-        """Draw half by leverage, half by distance to the first half's span; tell all."""
+        """Draw half by leverage, half by distance to the first half's span; send them to all."""
         how: dict[str, Any] = {"choice": self._choice}
         seed = self.seed_
         E = federation.on_clients(

@@ -1,4 +1,4 @@
-"""Cluster centres as messages, and what baselines that end in centres have in common."""
+"""Cluster centres as messages, and the base class of baselines with one centre per cluster."""
 
 from typing import ClassVar
 

@@ -1,15 +1,15 @@
-"""Central: the clients hand over their raw rows and the server clusters the pool.
+"""Central: the clients send their raw rows, and the server clusters the pool.
 
-Paper       The "central" columns of OmniFC's Tables 1, 2, 5 and 6: no federated method, but what
-            one is compared with. It sees everything, and says so in the ledger.
+Paper       The "central" columns of OmniFC's Tables 1, 2, 5 and 6: the reference for federated
+            methods. The server sees everything, as the ledger shows.
 Notation    n samples of all clients, d features; X (n, d) float64, the pool at the server.
 Messages    TableShape     client → caller           once, two numbers
             KeyOffer, SealedDigestKey   client → client   once, 72 bytes for each other client
             SampleDigests  client → server           once, 8 bytes per sample
             RawRows        client → server           all rows, in blocks; protection "raw"
             ClientLabels   server → client           once
-Departures  Rows are pooled in the canonical order of their sample ids, so that the labels are the
-            same for every partition of the same data.
+Departures  Rows are pooled in the canonical order of their sample ids, so that labels do not depend
+            on the partition of the data.
 """
 
 from collections.abc import Mapping
@@ -44,13 +44,13 @@ __all__ = [
     "table_shape",
 ]
 
-BLOCK_BYTES = 16 * 2**20  # ours: one message of raw rows, at most
+BLOCK_BYTES = 16 * 2**20  # ours: at most, for one message of raw rows
 
 
 class TableShape(
     Message, route="client → caller", reveals="the client's numbers of samples and of features"
 ):
-    """The size of one client's data, for the caller to lay out the pool."""
+    """The size of one client's data, from which the caller plans the pool."""
 
     n_samples: int
     n_features: int
@@ -62,18 +62,18 @@ class RawRows(
     route="client → server",
     reveals="everything: the client's data itself",
 ):
-    """Rows of one client, as they are."""
+    """Raw rows of one client."""
 
     rows: np.ndarray = array("sample", "n_features", dtype="float64")
 
 
 def table_shape(data: ClientStore) -> TableShape:
-    """Tell the caller the size of a client's data."""
+    """Return the size of a client's data, for the caller."""
     return TableShape(int(data.n_samples), int(data.n_features))
 
 
 def raw_rows(data: ClientStore, *, start: int, stop: int) -> RawRows:
-    """Hand over the rows from `start` up to `stop`, or to the end of the store."""
+    """Return the rows from `start` up to `stop`, or to the end of the store, for the server."""
     return RawRows(np.ascontiguousarray(data.rows(start, min(stop, data.n_samples))))
 
 
@@ -91,17 +91,16 @@ def place_rows(
     run: str,
     workspace: str,
 ) -> int:
-    """Write one block of rows per client into the server's pool file; return the rows there now.
+    """Write one block of rows per client, from ``start``, into the pool file; return its row count.
 
-    ``shape`` is the pool's ``(n, d)``, ``positions`` the clients' places in the canonical order,
-    ``start`` the block's first row within each client. ``placed``, the rows there before, orders
-    the calls, and 0 starts a new file.
+    ``shape`` is the pool's ``(n, d)``, ``positions`` are places in the canonical order. ``placed``,
+    the row count before, orders the calls, and 0 starts a new file.
     """
     path = _pool_path(workspace, run)
     path.parent.mkdir(parents=True, exist_ok=True)
     for old in path.parent.glob("central-*.npy"):
         if old != path:
-            old.unlink(missing_ok=True)  # raw rows that a start left which was killed
+            old.unlink(missing_ok=True)  # raw rows of a killed process
     mode = "r+" if path.exists() and placed else "w+"
     pool = np.lib.format.open_memmap(
         path,
@@ -127,8 +126,7 @@ def cluster_pool(
 ) -> np.ndarray:
     """Return int64 ``(n,)`` labels of the pool in canonical order, and delete its raw rows.
 
-    ``placed`` makes the server wait until all rows are there; ``n_clusters`` is None where the
-    algorithm finds the number itself.
+    ``placed`` makes the server wait until all rows are there.
     """
     path = _pool_path(workspace, run)
     try:
@@ -136,12 +134,12 @@ def cluster_pool(
         assert len(pool) == placed, (len(pool), placed)
         labels = clusterer.pooled_labels(pool, n_clusters, seed)
     finally:
-        path.unlink(missing_ok=True)  # a server that is killed later gets all rows again
+        path.unlink(missing_ok=True)  # after a restart the server gets all rows again
     return labels
 
 
 class Central(FederatedClusterer):
-    """The central algorithm on pooled raw data, moved through the same federation and ledger.
+    """The central algorithm on pooled raw data, sent through the same federation and ledger.
 
     Parameters
     ----------
@@ -229,7 +227,7 @@ class Central(FederatedClusterer):
             placed = federation.on_server(
                 place_rows, parts, positions, placed, start=start, shape=(n, d), run=self.run_id_
             )
-            federation.wait([placed])  # one block of each client under way, not all
+            federation.wait([placed])  # at most one block of each client in memory
         assert isinstance(placed, Local), placed
         return placed
 

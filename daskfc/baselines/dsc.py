@@ -1,14 +1,14 @@
-"""DSC: spectral clustering at every client, signs matched by one shared sample, centres merged.
+"""DSC: spectral clustering at clients, with signs matched by one shared sample, merged centres.
 
 Paper       E. Hernández-Pereira, O. Fontenla-Romero, B. Guijarro-Berdiñas, B. Pérez-Sánchez,
-            "Federated learning approach for spectral clustering", ESANN 2021; as the comparison in
-            D. Qiao, C. Ding, J. Fan, "Federated spectral clustering via secure similarity
-            reconstruction", NeurIPS 2023, has it.
+            "Federated learning approach for spectral clustering", ESANN 2021; as in the comparison
+            of D. Qiao, C. Ding, J. Fan, "Federated spectral clustering via secure similarity
+            reconstruction", NeurIPS 2023.
 Notation    paper    here                  shape, range
             K        n_clusters            int ≥ 1
             P        clients               number of clients
             node 1   coordinator_          the client that starts, drawn at random
-            X_p      data                  (n_p, d) float64, stays at client p but for one row
+            X_p      data                  (n_p, d) float64, stays at client p except for one row
             d        SharedSample.row      (d,), a random row of the coordinator
             S_p      graph                 (n_p, n_p) sparse, local similarities
             V_p      rows                  (n_p, K), local eigenvectors, stays at client p
@@ -18,21 +18,20 @@ Notation    paper    here                  shape, range
 Messages    SharedSample     client → client   once, coordinator to each other client; RAW DATA
             EmbeddedCenters  client → client   once, each other client to the coordinator
             CommonCenters    client → client   once, coordinator to each other client
-Departures  (1) THE ESANN PAPER WAS NOT AVAILABLE. The steps are those that the published code of
-            the NeurIPS paper describes and runs: embed, share a sample and its eigenvector row,
-            embed with that sample added, flip each eigenvector whose sign differs there, cluster
-            locally, cluster the centres, label by the nearest. (2) The NeurIPS paper calls the
-            method linear; its code does not run a linear kernel but the defaults of MATLAB's
-            spectralcluster, which are followed: a graph of log n nearest neighbours, weights
-            exp(-(distance / 1)²), max(S, Sᵀ), random-walk Laplacian. Whether the original has
-            another kernel is not known. (3) Two details of these defaults are ours: log n is
-            rounded up and does not count the sample itself, and columns of V have norm 1. For an
-            eigenvalue that repeats because the graph falls apart, each large component has a
+Departures  (1) THE ESANN PAPER WAS NOT AVAILABLE. The steps follow the published code of the
+            NeurIPS paper: embed, share a sample and its eigenvector row, embed with that sample
+            added, flip each eigenvector with another sign there, cluster locally, cluster the
+            centres, label by the nearest. (2) The NeurIPS paper calls the method linear; its code
+            uses no linear kernel but the defaults of MATLAB's spectralcluster, as here: a graph of
+            log n nearest neighbours, weights exp(-(distance / 1)²), max(S, Sᵀ), random-walk
+            Laplacian. The original may have another kernel. (3) Two details of these defaults are
+            ours: log n is rounded up and does not count the sample itself, and columns of V have
+            norm 1. For an eigenvalue repeated by a disconnected graph, each large component has a
             vector here, where a general solver returns any basis. (4) That code takes |V_p| for the
             centres and V_p for the labels; here both are V_p. On iris (8 clients, 20 seeds) the
             accuracy is .70 ± .11; .62 with the basis that LAPACK returns in (3), .62 with |V_p| in
-            (4), .56 with both, and .55 as the NeurIPS paper reports it. (5) A client whose rows of
-            V_p take fewer than K values sends fewer centres.
+            (4), .56 with both, and .55 as the NeurIPS paper reports it. (5) A client with fewer
+            than K different rows of V_p sends fewer centres.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,7 +74,7 @@ class SharedSample(
     route="client → client",
     reveals="all features of one sample of the coordinator, to every other client",
 ):
-    """One sample of the coordinator as it is, and its row of the coordinator's eigenvectors."""
+    """One raw sample of the coordinator, and its row of the coordinator's eigenvectors."""
 
     row: np.ndarray = array("n_features", dtype="float64")
     place: np.ndarray = array("n_clusters", dtype="float64")
@@ -151,8 +150,7 @@ def first_rows(
 ) -> np.ndarray:
     """Return V of the coordinator's samples, float64 ``(n, K)``.
 
-    ``n_neighbors`` does not count the sample itself, None is ⌈log n⌉; ``kernel_scale`` is s of
-    exp(-(distance / s)²). Refuses too few samples, and samples of which no two are similar.
+    Refuse too few samples, and samples of which no two are similar.
     """
     n = _checked(data, n_clusters, n_neighbors, party)
     return _embed(
@@ -173,7 +171,7 @@ def share_sample(
     party: str,
     others: Sequence[str],
 ) -> dict[str, SharedSample]:
-    """Send a random sample of the coordinator, and its eigenvector row, to every other client."""
+    """Return a random sample of the coordinator and its eigenvector row, for all other clients."""
     drawn = int(generator(random_state, "DSC", party, "sample").integers(data.n_samples))
     i = int(order_of_rows(data.rows(0, data.n_samples))[drawn])
     sample = data.rows(i, i + 1)[0]
@@ -190,9 +188,9 @@ def aligned_rows(
     random_state: int,
     party: str,
 ) -> np.ndarray:
-    """Return V of a client's samples, float64 ``(n, K)``, its signs matched at the shared sample.
+    """Return V of a client's samples, float64 ``(n, K)``, with signs matched at the shared sample.
 
-    The shared sample is added for the embedding; its row is not returned. Else as `first_rows`.
+    The shared sample is added for the embedding only.
     """
     n = _checked(data, n_clusters, n_neighbors, party)
     V = _embed(
@@ -224,7 +222,7 @@ def embedded_centers(
     party: str,
     coordinator: str,
 ) -> dict[str, EmbeddedCenters]:
-    """Cluster a client's rows ``(n, K)`` and send the centres to the coordinator."""
+    """Return the k-means centres of a client's rows ``(n, K)``, for the coordinator."""
     centers = _local_centers(rows, n_clusters, n_init, random_state, party)
     return {coordinator: EmbeddedCenters(centers)}
 
@@ -238,10 +236,7 @@ def merge_centers(
     random_state: int,
     party: str,
 ) -> CommonCenters:
-    """Cluster the centres of all clients at the coordinator, each counting once.
-
-    ``rows`` is the coordinator's own V, float64 ``(n, K)``; ``n_init`` counts starts of k-means.
-    """
+    """Cluster the centres of all clients at the coordinator, which has rows ``(n, K)``."""
     of_coordinator = _local_centers(rows, n_clusters, n_init, random_state, party)
     points = np.concatenate([of_coordinator, *(parts[name].centers for name in sorted(parts))])
     seed = integer_seed(random_state, "DSC", "common")
@@ -250,7 +245,7 @@ def merge_centers(
 
 
 def tell_centers(centers: CommonCenters, *, others: Sequence[str]) -> dict[str, CommonCenters]:
-    """Send the common centres from the coordinator to every other client."""
+    """Return the common centres, from the coordinator for every other client."""
     return dict.fromkeys(others, centers)
 
 
@@ -260,18 +255,18 @@ def common_labels(data: ClientStore, rows: np.ndarray, centers: CommonCenters) -
 
 
 class DSC(FederatedClusterer):
-    """Distributed spectral clustering of Hernández-Pereira et al., as FedSC's comparison has it.
+    """Distributed spectral clustering of Hernández-Pereira et al., as in FedSC's comparison.
 
     Parameters
     ----------
     n_clusters : int
         Clusters over all clients, at most the number of samples of each.
     n_neighbors : int, optional
-        Neighbours of a sample in its client's graph, itself not counted; by default ⌈log n⌉ for a
+        Neighbours of a sample in its client's graph, without itself; by default ⌈log n⌉ for a
         client of n samples.
     kernel_scale : float
-        s of the weights exp(-(distance / s)²), in units of the data. The default is the published
-        one and suits features of size 1; raise it where distances of neighbours are far above 1.
+        s of the weights exp(-(distance / s)²), in units of the data. The published default suits
+        features of size 1; raise it if distances of neighbours are far above 1.
     n_init : int
         Starts of k-means, at a client and for the merge.
     random_state : int, optional
@@ -287,13 +282,13 @@ class DSC(FederatedClusterer):
     Notes
     -----
     Privacy: one sample of the coordinator reaches every other client in the clear, and the
-    federation refuses that unless it was started with ``allow_raw=True``; beyond it the coordinator
-    sees the centres of each client's clusters among its eigenvectors. The server takes no part.
-    There is no ``predict``: an eigenvector has no value for a new sample.
+    federation refuses that unless it was started with ``allow_raw=True``; in addition the
+    coordinator sees the centres of each client's clusters among its eigenvectors. The server takes
+    no part. There is no ``predict``: an eigenvector has no value for a new sample.
 
-    Signs are all that is matched. Clients whose eigenvectors come in another order, or span the
-    space of a repeated eigenvalue in another basis, are merged wrongly, which is frequent where
-    K is large or a client's graph falls apart.
+    Only signs are matched. Clients with eigenvectors in another order, or in another basis for a
+    repeated eigenvalue, are merged wrongly, which is frequent where K is large or a client's graph
+    is disconnected.
 
     Examples
     --------
@@ -374,7 +369,7 @@ class DSC(FederatedClusterer):
                 coordinator=leader,
                 **how,
             )[leader]
-        # in a mapping of its own: a PerClient by sender would be taken apart by receiver
+        # in a plain mapping: a PerClient by sender would be split by receiver
         arrived = PerClient({leader: dict(parts)})
         merged = federation.on_clients(merge_centers, rows, arrived, clients=[leader], **how)
         if not others:

@@ -19,15 +19,15 @@ Messages    GramMoments     client → server    once, 2 d + 1 numbers
             Basis       server → client    every round; to the caller at the end
             LocalBasis  client → server    every round, P k d floats
             BasisShift  server → caller    every round, one float
-Departures  (1) All clients take part in every round (the paper may sample some). (2) W is not held
-            in a box: at every stationary point it is a weighted sum of rows. The ridge terms of W
+Departures  (1) All clients take part in every round (the paper may sample some). (2) W has no box
+            constraint: at every stationary point it is a weighted sum of rows. The ridge terms of W
             and H are left out. (3) W starts from normal numbers with the mean and the deviation of
             each feature, clipped at 0 where no client has a negative value, and H from 0. (4) Steps
             are 1/L with L the largest eigenvalue of the client's own curvature. (5) Stops when W
             moves by less than `tolerance` times its norm. A sample without a positive coefficient
-            is put into cluster 0.
-Limits      h_i scales freely, so clusters are directions from the origin: two clusters on one ray
-            are one to this model (iris: kappa 0.50 in OmniFC's Table 1).
+            is in cluster 0.
+Limits      h_i scales freely, so clusters are directions from the origin: the model cannot separate
+            two clusters on one ray (iris: kappa 0.50 in OmniFC's Table 1).
 """
 
 import warnings
@@ -101,14 +101,14 @@ class LocalBasis(
 
 
 class BasisShift(Message, route="server → caller", reveals="one number of convergence"):
-    """How far the averaged basis moved in a round, relative to its norm."""
+    """The averaged basis's movement in a round, relative to its norm."""
 
     shift: float
 
 
 @dataclass(frozen=True)
 class LocalFactors:
-    """What a client holds: coefficients ``(n, k)`` at least 0 and its own basis ``(k, d)``."""
+    """A client's coefficients ``(n, k)``, at least 0, and its own basis ``(k, d)``."""
 
     coefficients: np.ndarray
     basis: np.ndarray
@@ -134,10 +134,10 @@ def sample_shares(parts: Mapping[str, GramMoments]) -> dict[str, float]:
 def first_basis(
     parts: Mapping[str, GramMoments], *, n_clusters: int, orthogonality: float, random_state: int
 ) -> Basis:
-    """Draw the first basis around the mean of all samples and fix ρ.
+    """Draw the first basis around the mean of all samples, and set ρ.
 
-    ``orthogonality`` is ρ in units of the mean squared norm of a sample. The basis is the same
-    for every partition of the same data, up to rounding.
+    ``orthogonality`` is ρ in units of the mean squared norm of a sample. Up to rounding, the basis
+    does not depend on the partition of the data.
     """
     n = sum(part.n_samples for part in parts.values())
     mean = np.sum([parts[name].sums for name in sorted(parts)], axis=0) / n
@@ -155,7 +155,7 @@ def step_coefficients(
 ) -> np.ndarray:
     """Take Q_1 = ``steps`` projected gradient steps on H, float64 ``(n, k)``, kept at least 0.
 
-    ``cross`` is X Wᵀ, ``gram`` W Wᵀ, ``penalty`` ρ. The objective never grows.
+    ``cross`` is X Wᵀ, ``gram`` W Wᵀ, ``penalty`` ρ. The objective never increases.
     """
     curvature = float(np.linalg.eigvalsh(gram)[-1]) + penalty * max(len(gram) - 1, 0)
     if curvature <= 0:
@@ -190,7 +190,7 @@ def local_factors(
 ) -> LocalFactors:
     """Update H_p, then W_p from the averaged W: one round at one client; the result stays there.
 
-    Reads the rows twice, in blocks. ``last`` is None in the first round, where H starts at 0.
+    ``last`` is None in the first round, where H starts at 0.
     """
     shape = (data.n_samples, len(average.basis))
     before = np.zeros(shape) if last is None else last.coefficients
@@ -208,7 +208,7 @@ def local_factors(
 
 
 def local_basis(factors: LocalFactors) -> LocalBasis:
-    """Send W_p, not H_p."""
+    """Return W_p, without H_p, for the server."""
     return LocalBasis(factors.basis)
 
 
@@ -221,7 +221,7 @@ def average_basis(
 
 
 def basis_shift(before: Basis, after: Basis) -> BasisShift:
-    """Measure how far the averaged basis moved, for the caller to stop the rounds."""
+    """Return the averaged basis's movement, by which the caller stops the rounds."""
     size = max(float(np.linalg.norm(after.basis)), 1e-300)
     return BasisShift(float(np.linalg.norm(after.basis - before.basis)) / size)
 
@@ -235,11 +235,7 @@ def coefficient_labels(
 
 
 def nearest_direction(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Return ``argmin_j min_{h ≥ 0} |x - h w_j|²`` for each row: int64 ``(n,)``.
-
-    It is the exact optimum of the objective for a new sample of which at most one coefficient
-    may differ from 0.
-    """
+    """Return ``argmin_j min_{h ≥ 0} |x - h w_j|²`` for each row: int64 ``(n,)``."""
     norms = np.linalg.norm(basis, axis=1)
     cosines = rows @ (basis / np.where(norms > 0, norms, 1)[:, None]).T
     return np.asarray(cosines.argmax(axis=1))
@@ -260,8 +256,8 @@ class FedMAvg(FederatedClusterer):
     n_clusters : int
         Clusters over all clients.
     orthogonality : float
-        Weight of the penalty that makes coefficients single, in units of the mean squared norm of a
-        sample; 0 gives plain semi-NMF.
+        Weight of the penalty on more than one coefficient for a sample, in units of the mean
+        squared norm of a sample; 0 gives plain semi-NMF.
     coefficient_steps : int
         Gradient steps on the coefficients in a round, Q_1.
     basis_steps : int
@@ -284,8 +280,8 @@ class FedMAvg(FederatedClusterer):
 
     Notes
     -----
-    Privacy: the server sees, every round, how each client's samples pull each cluster's direction,
-    in the clear; coefficients never leave.
+    Privacy: the server sees, every round and in the clear, weighted sums of each client's samples,
+    one per cluster; coefficients never leave.
 
     Examples
     --------
@@ -330,7 +326,7 @@ class FedMAvg(FederatedClusterer):
     def _rounds(
         self, federation: Federation, average: Local[Basis], shares: Local
     ) -> tuple[Local[Basis], PerClient[Local[LocalFactors]]]:
-        """Let the basis go to the clients and back until it rests; return it and their factors."""
+        """Run rounds until the basis converges; return it and the clients' factors."""
         factors: PerClient[Local[LocalFactors]] | None = None
         for number in range(1, self.max_rounds + 1):
             federation.next_round()
@@ -361,5 +357,5 @@ class FedMAvg(FederatedClusterer):
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
-        """Label new samples with the direction of ``basis_`` that explains most of them."""
+        """Label new samples with the nearest direction of ``basis_``."""
         return federation.publish(direction_of_new, new, self.basis_, party=tuple(new), wait=False)

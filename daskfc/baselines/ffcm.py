@@ -14,14 +14,14 @@ Notation    paper      here              shape, range
 Messages    FuzzyCenters   client → server   every round, P c (d + 1) floats
             GlobalCenters  server → client   every round; to the caller at the end
             CenterShift    server → caller   every round, one float
-Departures  (1) Both of the paper's ways to merge are here: "k-means" over all clients' centres,
-            each counting once (the default), and "weighted", the mean of equally numbered centres
-            weighted by their supports. k-means takes the better of ten k-means++ starts and a start
-            from the last global centres, and its centres are renumbered to match those. (2) The
-            authors' code starts from random integers in [-10, 10], which suits its own data; here
-            the first global centres are k-means over the centres that the clients find by fuzzy
-            c-means from their own k-means++ seeds. (3) Stops when the global centres move by less
-            than `tolerance` times their norm (the authors' code: an absolute bound).
+Departures  (1) Both of the paper's mergers are here: "k-means" over all clients' centres with equal
+            weights (the default), and "weighted", the mean of equally numbered centres weighted by
+            their supports. k-means takes the better of ten k-means++ starts and a start from the
+            last global centres, and its centres are renumbered to match those. (2) The authors'
+            code starts from random integers in [-10, 10], which suits its own data; here the first
+            global centres are k-means over the centres that the clients find by fuzzy c-means from
+            their own k-means++ seeds. (3) Stops when the global centres move by less than
+            `tolerance` times their norm (the authors' code: an absolute bound).
 """
 
 import warnings
@@ -73,7 +73,7 @@ class FuzzyCenters(
 
 
 class CenterShift(Message, route="server → caller", reveals="one number of convergence"):
-    """How far the global centres moved in a round, relative to their norm."""
+    """The global centres' movement in a round, relative to their norm."""
 
     shift: float
 
@@ -88,8 +88,8 @@ def fuzzy_c_means(
 ) -> FuzzyCenters:
     """Run fuzzy c-means on one client's rows from given centres, float64 ``(c, d)``.
 
-    Makes 1 to ``max_iterations`` updates, until the centres move by less than ``tolerance``
-    times their norm; the supports returned are those of the last memberships.
+    There are 1 to ``max_iterations`` updates, until the centres move by less than ``tolerance``
+    times their norm; the supports are those of the last memberships.
     """
     supports = np.zeros(len(centers))
     for _ in range(max_iterations):
@@ -140,9 +140,9 @@ def local_centers(
     max_iterations: int,
     tolerance: float,
 ) -> FuzzyCenters:
-    """Run fuzzy c-means on one client's rows from the global centres, as every round does.
+    """Run a round's fuzzy c-means on one client's rows from the global centres.
 
-    Refuses centres with another number of features, as those of an earlier fit may have.
+    Refuse centres with another number of features, as those of an earlier fit may have.
     """
     if centers.centers.shape[1] != data.n_features:
         raise InvalidInput(
@@ -162,10 +162,7 @@ def local_centers(
 def first_centers(
     parts: Mapping[str, FuzzyCenters], *, n_clusters: int, random_state: int
 ) -> GlobalCenters:
-    """Cluster the clients' own centres into the first global ones.
-
-    Refuses fewer different centres than clusters.
-    """
+    """Cluster the clients' own centres into the first global ones; refuse fewer than clusters."""
     points = np.concatenate([parts[name].centers for name in sorted(parts)])
     seed = integer_seed(random_state, "FFCM", "server")
     return GlobalCenters(weighted_k_means(points, np.ones(len(points)), n_clusters, seed)[0])
@@ -200,7 +197,7 @@ def _merged_by_k_means(
     points = np.concatenate([parts[name].centers for name in sorted(parts)])  # (P c, d)
     warm = KMeans(len(last), init=last, n_init=1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # centres that coincide by rounding
+        warnings.simplefilter("ignore", ConvergenceWarning)  # centres that coincide up to rounding
         warm.fit(points)
     merged = np.asarray(warm.cluster_centers_, dtype=np.float64)
     if len(np.unique(points, axis=0)) >= len(last):
@@ -213,24 +210,24 @@ def _merged_by_k_means(
 
 
 def center_shift(before: GlobalCenters, after: GlobalCenters) -> CenterShift:
-    """Measure how far the global centres moved, for the caller to stop the rounds."""
+    """Return the global centres' movement, by which the caller stops the rounds."""
     return CenterShift(_shift(before.centers, after.centers))
 
 
 def find_centers(last_result: LastResult) -> StartFound:
-    """Tell the caller whether there are centres of the last fit, and their size."""
+    """Return whether there are centres of the last fit, and their size, for the caller."""
     return StartFound.of(last_result, "centers")
 
 
 def last_centers(last_result: LastResult) -> GlobalCenters:
-    """Return the last fit's centres, which `find_centers` told of."""
+    """Return the last fit's centres, found by `find_centers`."""
     found = last_result.start()
     assert found is not None
     return GlobalCenters(found["centers"])
 
 
 def keep_centers(centers: GlobalCenters, last_result: LastResult) -> bool:
-    """Keep the centres for the next fit to start from."""
+    """Keep the centres as the next fit's start."""
     last_result.keep({"centers": np.asarray(centers.centers)})
     return True
 
@@ -259,8 +256,8 @@ class FFCM(CenterClusterer):
     tolerance : float
         Relative movement of centres below which a client, or the server, stops.
     start : {"local", "last"}
-        The first centres: of the clients' own ones, or those that the server kept of the last fit
-        with these parameters over these clients; the clients' own where there were none.
+        The first centres: from the clients' own ones, or the last ones of the previous fit with
+        these parameters and clients, which the server kept, or else the clients' own.
     random_state : int, optional
         Seed of the algorithm.
 
@@ -273,7 +270,7 @@ class FFCM(CenterClusterer):
     n_rounds_ : int
         Rounds that were run.
     start_ : {"local", "last"}
-        What the first centres were.
+        The first centres.
 
     Notes
     -----
@@ -297,7 +294,7 @@ class FFCM(CenterClusterer):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """What the last fit started from, where that was not certain."""
+        """The start of the last fit, if `start` is "last"."""
         if self.start == "local" or not hasattr(self, "start_"):
             return {}
         return {"start": _STARTED[self.start_]}
@@ -328,7 +325,7 @@ class FFCM(CenterClusterer):
     def _rounds(
         self, federation: Federation, centers: Local[GlobalCenters], local: dict[str, Any]
     ) -> Local[GlobalCenters]:
-        """Let the global centres go to the clients and back until they rest."""
+        """Run rounds until the global centres converge."""
         how: dict[str, Any] = {"averaging": self.averaging, "random_state": self.seed_}
         for number in range(1, self.max_rounds + 1):
             federation.next_round()

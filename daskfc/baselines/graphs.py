@@ -1,4 +1,4 @@
-"""AGC and GCC on pooled columns: the centralised methods that kCAGC is compared with.
+"""AGC and GCC on pooled columns: central methods for comparison with kCAGC.
 
 Papers      X. Zhang, H. Liu, Q. Li, X.-M. Wu, "Attributed graph clustering via adaptive graph
             convolution", IJCAI 2019; C. Fettal, L. Labiod, M. Nadif, "Efficient graph convolution
@@ -8,8 +8,8 @@ Messages    KeyOffer, SealedDigestKey   client → client   once, 72 bytes for e
             RawColumns     client → server           all columns; protection "raw"
             RawGraph       client → server           the graph, from the first client; "raw"
             ClientLabels   server → client           once
-Departures  The order of AGC's filter is given, not searched for. With `participant`, AGC runs at
-            one client on its own columns and its own graph, and nothing raw leaves it.
+Departures  The order of AGC's filter is a parameter, not searched for. With `participant`, AGC runs
+            at one client on its own columns and graph, and nothing raw leaves it.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class RawColumns(
     route="client → server",
     reveals="everything: the participant's data itself",
 ):
-    """All columns of one participant, as they are."""
+    """All raw columns of one participant."""
 
     columns: np.ndarray = array("sample", "feature", dtype="float64")
 
@@ -65,7 +65,7 @@ class RawGraph(
 
 
 def raw_columns(data: ClientStore) -> RawColumns:
-    """Hand over all columns."""
+    """Return all columns, for the server."""
     return RawColumns(np.ascontiguousarray(data.rows(0, data.n_samples)))
 
 
@@ -80,7 +80,7 @@ def _graph_of(data: ClientStore) -> Any:
 
 
 def raw_graph(data: ClientStore) -> RawGraph:
-    """Hand over the graph."""
+    """Return the graph, for the server."""
     graph = _graph_of(data)
     return RawGraph(
         graph.indptr.astype(np.int64),
@@ -99,14 +99,14 @@ def _pool(columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph]) -> 
 def agc_of_pool(
     columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph], options: dict[str, Any]
 ) -> ClientLabels:
-    """Run AGC on the columns of all participants, side by side."""
+    """Run AGC on the columns of all participants."""
     return ClientLabels(cluster_agc(*_pool(columns, graphs), **options))
 
 
 def gcc_of_pool(
     columns: Mapping[str, RawColumns], graphs: Mapping[str, RawGraph], options: dict[str, Any]
 ) -> ClientLabels:
-    """Run GCC on the columns of all participants, side by side."""
+    """Run GCC on the columns of all participants."""
     return ClientLabels(cluster_gcc(*_pool(columns, graphs), **options))
 
 
@@ -154,7 +154,7 @@ class AGC(_Pooled):
     n_init : int
         Starts of k-means.
     participant : str, optional
-        A client that clusters its own columns by itself.
+        A client that clusters its own columns alone.
     random_state : int, optional
         Seed of the algorithm.
 
@@ -165,8 +165,8 @@ class AGC(_Pooled):
 
     Notes
     -----
-    Privacy: none; the server sees all raw columns and the graph. With `participant` nothing leaves
-    it but labels.
+    Privacy: none; the server sees all raw columns and the graph. With `participant` only labels
+    leave it.
 
     Examples
     --------
@@ -209,7 +209,7 @@ class GCC(_Pooled):
     filter_order : int
         p, passes over the graph: 12 for Cora, 5 for Citeseer, 150 for Pubmed, 4 for Wiki.
     tf_idf : bool
-        Whether features are word counts to be weighted first.
+        Whether features are word counts, which are weighted by tf-idf first.
     n_init : int
         Starts of k-means.
     random_state : int, optional

@@ -17,11 +17,11 @@ Messages    LocalCenters   client → server    once, Σ_z k^(z) d floats in all
             GlobalCenters  server → caller    once, the k means of the groups
 Departures  (1) The 10-approximation of Algorithm 1 is the best of ten k-means++ starts with Lloyd
             on the projected rows. (2) θ_r is the mean of the rows A_i of S_r, as printed; the
-            authors' code takes the mean of their projections. An empty S_r falls back on the rows
-            nearest to ν_r. (3) "Pick any z" is the client with the most local clusters, the first
-            by name among equals. (4) k^(z) is one number for all clients, lowered where a client
-            has fewer different rows; the default is n_clusters, right when every client may hold
-            every cluster. The theory wants k' ≤ √k: set it when each client holds few clusters.
+            authors' code takes the mean of their projections. For an empty S_r it is the mean of
+            the rows nearest to ν_r. (3) "Pick any z" is the client with the most local clusters,
+            the first by name in a tie. (4) k^(z) is one number for all clients, less for a client
+            with fewer different rows; the default n_clusters is for clients that may have every
+            cluster. The theory needs k' ≤ √k: set it if each client has few clusters.
 """
 
 import warnings
@@ -84,7 +84,7 @@ class GlobalGroups(
 
 @dataclass(frozen=True)
 class LocalClustering:
-    """What Algorithm 1 leaves at a client: centres ``(k, d)`` and labels ``(n,)`` of its rows."""
+    """The result of Algorithm 1 at a client: centres ``(k, d)`` and labels ``(n,)`` of its rows."""
 
     centers: np.ndarray
     labels: np.ndarray
@@ -92,21 +92,18 @@ class LocalClustering:
 
 @dataclass(frozen=True)
 class Grouping:
-    """What Algorithm 2 leaves at the server: means ``(k, d)``, groups ``(k^(z),)`` per client."""
+    """The result of Algorithm 2: means ``(k, d)``, and groups ``(k^(z),)`` per client."""
 
     centers: np.ndarray
     groups: Mapping[str, np.ndarray]
 
 
 def project(data: ClientStore, rank: int) -> np.ndarray:
-    """Return the rows' coordinates on their leading right singular vectors.
-
-    Float64 ``(n, min(rank, n, d))``; inner products of its rows are those of the projections.
-    """
+    """Return the rows' coordinates ``(n, min(rank, n, d))`` on their top right singular vectors."""
     n, d = data.n_samples, data.n_features
     rank = min(rank, n, d)
     if n <= d:
-        # Rows fit where a d x d matrix would: (n, d) is no larger than (d, d).
+        # All rows fit in memory if a d × d matrix does.
         rows = data.rows(0, n)
         values, vectors = np.linalg.eigh(rows @ rows.T)
         return np.asarray(vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(values[::-1][:rank], 0)))
@@ -125,11 +122,7 @@ def local_clustering(
     random_state: int,
     party: str,
 ) -> LocalClustering:
-    """Cluster one client's rows (Algorithm 1); the result stays there.
-
-    k^(z) is lowered to the number of different rows; ``party`` gives the client its own random
-    stream.
-    """
+    """Cluster one client's rows (Algorithm 1); the result stays there."""
     k = min(n_local_clusters, data.n_samples)
     projected = project(data, k)  # line 1: Â
     order = order_of_rows(projected)
@@ -148,11 +141,7 @@ def local_clustering(
 
 
 def core_of(projected: np.ndarray, nu: np.ndarray) -> np.ndarray:
-    """Find the rows that lie clearly nearest to one centre: S_r of Algorithm 1, line 2.
-
-    Returns int64 ``(n,)``, the r of each row, -1 for a row in none; ``projected`` is Â ``(n, r)``
-    and ``nu`` is ν ``(k, r)``.
-    """
+    """Return each row's r, (n,), or -1, for S_r of Algorithm 1, line 2: clearly nearest to ν_r."""
     distances = squared_distances(projected, nu)
     nearest = distances.argmin(axis=1)
     to_own = distances.min(axis=1)
@@ -166,7 +155,7 @@ def _seed(random_state: int, party: str) -> int:
 
 
 def local_centers(local: LocalClustering) -> LocalCenters:
-    """Send the centres of the local clusters, not the labels."""
+    """Return the centres of the local clusters, without labels, for the server."""
     return LocalCenters(local.centers)
 
 
@@ -179,7 +168,7 @@ def group_centers(parts: Mapping[str, LocalCenters], *, n_clusters: int) -> Grou
             f"the clients sent {len(points)} local centres and KFED needs at least one for each of "
             f"{n_clusters} clusters. Raise 'n_local_clusters' or lower 'n_clusters'."
         )
-    first = max(names, key=lambda name: len(parts[name].centers))  # the first among equals
+    first = max(names, key=lambda name: len(parts[name].centers))  # the first in a tie
     start = parts[first].centers[:n_clusters]  # line 2: M
     nearest = squared_distances(points, start).min(axis=1)
     while len(start) < n_clusters:  # line 3: add the centre farthest from M
@@ -195,12 +184,12 @@ def group_centers(parts: Mapping[str, LocalCenters], *, n_clusters: int) -> Grou
 
 
 def global_groups(grouping: Grouping) -> Mapping[str, GlobalGroups]:
-    """Tell each client the groups of its own centres, and of no other client's."""
+    """Return for each client the groups of its own centres only."""
     return {name: GlobalGroups(np.array(groups)) for name, groups in grouping.groups.items()}
 
 
 def group_means(grouping: Grouping) -> GlobalCenters:
-    """Pick the mean of each group."""
+    """Return the mean of each group."""
     return GlobalCenters(grouping.centers)
 
 
@@ -234,9 +223,9 @@ class KFED(CenterClusterer):
 
     Notes
     -----
-    Privacy: the server sees every client's local means in the clear; a local cluster of one sample
-    is that sample. Samples are labelled through their local cluster; ``predict`` takes the nearest
-    of ``cluster_centers_``.
+    Privacy: the server sees every client's local means in the clear; the mean of one sample is that
+    sample. Samples get the label of their local cluster; ``predict`` takes the nearest of
+    ``cluster_centers_``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What federated kernel k-means baselines have in common: a kernel whose width clients agree on."""
+"""The base class of federated kernel k-means baselines, with a kernel width from all clients."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ __all__ = ["FederatedKernelClusterer", "KernelChoice"]
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A kernel, one of `KERNELS`, before its width is known; `degree` is the polynomial one's."""
+    """A kernel, one of `KERNELS`, without its width; `degree` is for the polynomial one."""
 
     kind: str
     degree: int
@@ -27,10 +27,7 @@ class KernelChoice:
 
 
 class FederatedKernelClusterer(FederatedClusterer):
-    """Base of the baselines that end in distributed linear k-means on rows that a kernel gives.
-
-    ``kernel_width_`` is the width that was given, or that the clients agreed on.
-    """
+    """Base of the baselines that end in distributed linear k-means on rows from a kernel."""
 
     split: ClassVar = "samples"
 
@@ -49,11 +46,11 @@ class FederatedKernelClusterer(FederatedClusterer):
         return KernelChoice(self.kernel, self.degree)
 
     def _width(self, federation: Federation) -> KernelWidth | Sent[KernelWidth]:
-        """Return the width for steps of clients: as given, or agreed by one sum under masks."""
+        """Return the width for steps of clients: as given, or from one masked sum."""
         if self.kernel_width is not None:
             self.kernel_width_ = float(self.kernel_width)
             return KernelWidth(self.kernel_width_)
-        # What follows tells more of a client that is alone than its sums do.
+        # allow_few, as later messages reveal more of a single client than its sums do
         sums = open_sum(federation, "masked", allow_few=True)
         agreed = agree_on_width(federation, sums, self.kernel)
         self.kernel_width_ = federation.publish(agreed).width

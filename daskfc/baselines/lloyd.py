@@ -1,7 +1,7 @@
 """k-means over rows that are read block by block, and weighted k-means over a few points.
 
-What several baselines need at a client: k-means++ seeds, Lloyd's rounds and the nearest centre,
-each in passes over the client's store, so that no step holds more than one block of rows.
+k-means++ seeds, Lloyd's rounds and the nearest centre are computed in passes over a client's store,
+with one block of rows in memory.
 """
 
 import hashlib
@@ -53,10 +53,9 @@ def means_of(data: ClientStore, labels: np.ndarray, otherwise: np.ndarray) -> np
 def lloyd(
     data: ClientStore, centers: np.ndarray, *, max_iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run Lloyd's rounds until no label changes; 0 rounds only label the rows.
+    """Run Lloyd's rounds until no label changes; return centres ``(k, d)`` and labels ``(n,)``.
 
-    Returns the centres ``(k, d)`` and int64 ``(n,)`` labels, the nearest of these centres; a
-    centre that loses all its rows stays where it was.
+    0 rounds only label the rows; a centre that loses all its rows does not move.
     """
     labels = assign(data, centers)
     for _ in range(max_iterations):
@@ -70,11 +69,11 @@ def lloyd(
 
 
 def kmeans_plus_plus(data: ClientStore, n_centers: int, random: np.random.Generator) -> np.ndarray:
-    """Draw up to `n_centers` rows as centres, each with a probability in proportion to its cost.
+    """Draw `n_centers` rows as centres, each with a probability in proportion to its cost.
 
     Arthur and Vassilvitskii (2007), without greedy trials: one pass over the rows per centre; the
-    cost is the squared distance to the nearest centre so far. Fewer centres only where there are
-    fewer different rows, drawn in an order that follows from their values, not their storage.
+    cost is the squared distance to the nearest centre so far. There are fewer centres if there are
+    fewer different rows; the rows' order in the store does not matter.
     """
     order = _order(data)
     first = int(order[random.integers(data.n_samples)])
@@ -91,18 +90,18 @@ def kmeans_plus_plus(data: ClientStore, n_centers: int, random: np.random.Genera
         if total == 0:
             break
         drawn = int(np.searchsorted(np.cumsum(mass), random.random() * total, side="right"))
-        drawn = min(drawn, int(np.flatnonzero(mass)[-1]))  # rounding may step past the end
+        drawn = min(drawn, int(np.flatnonzero(mass)[-1]))  # rounding may exceed the total
         chosen = int(order[drawn])
         centers.append(data.rows(chosen, chosen + 1)[0])
     return np.array(centers)
 
 
 def _order(data: ClientStore) -> np.ndarray:
-    """Order rows by a digest of each: of what is in them, and of no meaning."""
+    """Return the order of rows by a digest of their values."""
     digests = [
         hashlib.blake2b(row.tobytes(), digest_size=8).digest()
         for _, rows in data.blocks()
-        for row in np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # one zero, not two
+        for row in np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # turns -0.0 into 0.0
     ]
     return np.argsort(np.frombuffer(b"".join(digests), dtype=np.uint64), kind="stable")
 
@@ -110,10 +109,9 @@ def _order(data: ClientStore) -> np.ndarray:
 def weighted_k_means(
     points: np.ndarray, weights: np.ndarray, n_clusters: int, seed: int, *, n_init: int = 10
 ) -> tuple[np.ndarray, float]:
-    """Cluster weighted points with k-means++ and Lloyd, the best of several starts.
+    """Return centres and inertia of points with positive weights, the best of several starts.
 
-    Returns the centres and the weighted sum of squared distances to the nearest one; weights are
-    positive. Refuses fewer different points than clusters.
+    Refuse fewer different points than clusters.
     """
     distinct = len(np.unique(points, axis=0))
     if distinct < n_clusters:
@@ -123,7 +121,7 @@ def weighted_k_means(
         )
     model = KMeans(n_clusters, n_init=n_init, random_state=seed)
     with warnings.catch_warnings():
-        # points that differ by rounding only may share a centre; the others are found all the same
+        # points that differ only by rounding may share a centre
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(points, sample_weight=weights)
     return np.asarray(model.cluster_centers_, dtype=np.float64), float(model.inertia_)

@@ -18,12 +18,12 @@ Messages    Extent         client → server    once, unless bin_width is given
 Departures  (1) NO SECURE AGGREGATION: the paper sums the q^(l) by its secure compressed multiset
             aggregation (SCMA: Reed-Solomon power sums under secure aggregation), so that its server
             sees only q. Here each client's bins and counts reach the server in the clear; the
-            clustering is the same, the privacy is not. (2) Nothing is ever unlearned. (3) The paper
+            clustering is the same, the privacy is not. (2) There is no unlearning. (3) The paper
             draws as many points from a bin as it counts; here one, with the count as its weight:
-            points move by less than γ, and the server needs memory for K L points instead of n.
+            points move by less than γ, and the server needs memory for K L points, not n.
             (4) bin_width defaults to max |x| / √n, the authors' 1/√n for data in the unit cube.
-            (5) Seeding alone at the client is the paper's; local_iterations > 0 adds rounds of
-            Lloyd, which the authors' code does by default.
+            (5) Clients only seed, as in the paper; local_iterations > 0 adds rounds of Lloyd, as
+            the authors' code does by default.
 """
 
 from collections.abc import Mapping
@@ -83,13 +83,13 @@ class BinCounts(
 
 
 def extent(data: ClientStore) -> Extent:
-    """Measure a client's data, in one pass."""
+    """Return the size of a client's data, for the server."""
     largest = max(float(np.abs(rows).max()) for _, rows in data.blocks())
     return Extent(int(data.n_samples), largest)
 
 
 def common_grid(parts: Mapping[str, Extent], bin_width: float | None = None) -> Grid:
-    """Choose the bin width ``max |x| / √n``, 1 when all values are 0, or take the given one."""
+    """Return the grid of width ``max |x| / √n``, 1 if all values are 0, or of the given width."""
     if bin_width is not None:
         return Grid(bin_width)
     n = sum(part.n_samples for part in parts.values())
@@ -108,14 +108,14 @@ def local_bins(
 ) -> BinCounts:
     """Seed local centres by k-means++, quantise them and count their rows (Algorithm 1).
 
-    ``local_iterations`` of Lloyd follow the seeding, in the paper 0. Bins ascend, and a bin's
-    count sums over the centres in it. Raises OverflowRefused when the grid is too fine.
+    Bins ascend, and a bin's count sums over the centres in it. Raise OverflowRefused if the grid is
+    too fine.
     """
     random = generator(random_state, "MUFC", party)
     seeds = kmeans_plus_plus(data, n_local_clusters, random)
     centers, labels = lloyd(data, seeds, max_iterations=local_iterations)
     scaled = np.rint(centers / grid.bin_width)
-    if np.abs(scaled).max() >= 2.0**53:  # above, float64 has no exact integers
+    if np.abs(scaled).max() >= 2.0**53:  # from here on float64 has no exact integers
         raise OverflowRefused(
             f"client {party!r} has values of more than 2**53 bins of MUFC's grid of 'bin_width'. "
             "Raise 'bin_width'."
@@ -126,9 +126,9 @@ def local_bins(
 
 
 def sum_bins(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Add sparse counts of bins: what the paper's SCMA lets the server see, and nothing else.
+    """Return the sum of sparse counts, all that the paper's SCMA reveals to the server.
 
-    Returns int64 bins ``(b, d)``, each once in ascending order, and their counts ``(b,)``.
+    It has int64 bins ``(b, d)``, each once in ascending order, and their counts ``(b,)``.
     """
     bins = np.concatenate([part[0] for part in parts])
     counts = np.concatenate([part[1] for part in parts])
@@ -141,10 +141,7 @@ def sum_bins(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
 def cluster_bins(
     parts: Mapping[str, BinCounts], grid: Grid, *, n_clusters: int, random_state: int
 ) -> GlobalCenters:
-    """Draw a point from every occupied bin and cluster the points (Algorithm 2).
-
-    Refuses fewer occupied bins than clusters.
-    """
+    """Cluster a point from every occupied bin (Algorithm 2); refuse fewer bins than clusters."""
     bins, counts = sum_bins([(parts[name].bins, parts[name].counts) for name in sorted(parts)])
     random = generator(random_state, "MUFC", "server")
     offsets = random.uniform(-0.5, 0.5, size=bins.shape)  # uniform in each bin
@@ -155,7 +152,7 @@ def cluster_bins(
 
 
 class MUFC(CenterClusterer):
-    """Federated k-means of Pan et al., without the unlearning and without secure aggregation.
+    """Federated k-means of Pan et al., without unlearning and without secure aggregation.
 
     Parameters
     ----------
@@ -165,7 +162,7 @@ class MUFC(CenterClusterer):
         Centres that each client seeds; by default `n_clusters`.
     bin_width : float, optional
         Side of a quantisation bin, in units of the features; by default the largest absolute value
-        over √n, for which each client tells its size and its largest value.
+        over √n, for which each client reveals its size and its largest value.
     local_iterations : int
         Rounds of Lloyd at a client after seeding.
     random_state : int, optional
@@ -181,7 +178,8 @@ class MUFC(CenterClusterer):
     Notes
     -----
     Privacy: a seed is a sample, so the server sees up to `n_local_clusters` samples of every
-    client, rounded to the grid. The paper hides whose they are; this implementation does not.
+    client, rounded to the grid. The paper hides which client has them; this implementation does
+    not.
 
     Examples
     --------

@@ -1,18 +1,18 @@
 """RFK k-means: random features of a kernel, then distributed linear k-means on them.
 
 Paper       R. Chitta, R. Jin, A. K. Jain, "Efficient kernel clustering using random Fourier
-            features", ICDM 2012, made distributed as the comparison in A Communication Efficient
-            Federated Kernel k-means (Appendix G) has it: k-means by the coresets of M.-F. Balcan,
+            features", ICDM 2012, distributed as in the comparison of A Communication Efficient
+            Federated Kernel k-means (Appendix G): k-means by the coresets of M.-F. Balcan,
             S. Ehrlich, Y. Liang, NeurIPS 2013.
 Notation    paper    here                 shape, range
             D        n_features           int ≥ 1
             C        coreset_size         int ≥ 0, of all clients
             γ        1 / (2 width²)
-Messages    KernelWidth    server → client, caller   once, where no width is given, after one sum
+Messages    KernelWidth    server → client, caller   once, if no width is given, after one sum
             of k-means     see daskfc.secure.kmeans  once; C D floats and more from clients
             KMeansCenters  server → caller           once
 Departures  (1) Laplacian kernels have random Fourier features too; polynomial kernels have
-            TensorSketch's. (2) The paper measures its width on the data; clients agree on it by a
+            TensorSketch's. (2) The paper computes the width from all data; here it follows from a
             masked sum.
 """
 
@@ -39,10 +39,7 @@ def feature_rows(
     n_features: int,
     random_state: int,
 ) -> np.ndarray:
-    """Turn a client's samples into random features, float64 ``(n, D)``; they stay there.
-
-    ``random_state`` must be the same at all clients: one draw of features for all.
-    """
+    """Return random features ``(n, D)`` of a client's samples, the same draw for all clients."""
     seed = integer_seed(random_state, "RFK k-means")
     features = choice.of_width(width).features(n_features, seed, data.n_features)
     rows = np.empty((data.n_samples, n_features))
@@ -81,11 +78,11 @@ class RFKKMeans(FederatedKernelClusterer):
         The kernel.
     kernel_width : float, optional
         r of ``exp(-|x - y|² / (2 r²))``, in units of the data; by default the root mean squared
-        distance of all samples, which the clients agree on by a masked sum.
+        distance of all samples, computed by a masked sum.
     degree : int
         Degree of the polynomial kernel.
     n_features : int
-        D, numbers that stand for a sample.
+        D, random features of a sample.
     coreset_size : int
         C, rows of random features that all clients together send to the server.
     n_init : int
@@ -104,9 +101,9 @@ class RFKKMeans(FederatedKernelClusterer):
 
     Notes
     -----
-    Privacy: the server sees the random features of `coreset_size` samples and of each client's own
-    centres. It draws the features, and from D above the number of columns it can solve for the
-    samples themselves: take what is sent for raw. The ledger has it as ``CoresetPart``.
+    Privacy: the server sees the random features of `coreset_size` samples and each client's own
+    centres of them. It knows the draw, and with D above the number of columns it can solve for the
+    samples themselves: treat what is sent as raw. The ledger lists it as ``CoresetPart``.
 
     Examples
     --------

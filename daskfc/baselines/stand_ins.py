@@ -1,4 +1,4 @@
-"""What stands for the steps of the baselines in a rehearsal."""
+"""Stubs for the steps of the baselines in a rehearsal."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ from daskfc.stores import ClientStore
 
 __all__ = ["STAND_INS"]
 
-_SOME = 20  # ours: rounds until centres, or a basis, come to rest
+_SOME = 20  # ours: rounds until centres, or a basis, converge
 
 
 def _local_clustering(data: ClientStore, n_local_clusters: int) -> k_fed.LocalClustering:
@@ -53,7 +53,7 @@ def _factor(parts: Mapping[str, ce_pca.PointSketch], rehearsal: Rehearsal) -> Si
 
 
 def _shares(parts: Mapping[str, ce_pca.ScoreTotal], n_samples: int) -> dict[str, Sizes]:
-    # As if clients had one share each; there are as many in all.
+    # Equal shares; their sum is exact.
     each, rest = divmod(n_samples, len(parts))
     return {name: Sizes(n_samples=each + (i < rest)) for i, name in enumerate(parts)}
 

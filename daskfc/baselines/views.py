@@ -1,4 +1,4 @@
-"""What multi-view clustering is compared with: all views pooled, and one view alone.
+"""Baselines for multi-view clustering: all views pooled, and one view alone.
 
 Notation    N samples of all views; X (N, Σ d_m), the pooled columns.
 Messages    KeyOffer, SealedDigestKey   client → client  once, 72 bytes for each other client
@@ -9,8 +9,8 @@ Messages    KeyOffer, SealedDigestKey   client → client  once, 72 bytes for ea
                            OwnClusters      client → server  of the chosen client alone
             ClientLabels   server → client  once
 Departures  JoinedViews: columns are scaled to [0, 1] before they are joined. A sample that a view
-            lacks has the mean of its columns there. OneView: the view is chosen without labels, by
-            the modularity of its clusters; papers report the best by its labels.
+            lacks gets the mean of its columns. OneView: the view is chosen without true labels, by
+            the modularity of its clusters; papers report the view with the best scores.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ Floats = NDArray[np.float64]
 def add_rows(
     before: Mapping[str, Floats] | None, parts: Mapping[str, RawRows]
 ) -> dict[str, Floats]:
-    """Put blocks of rows under those that a client sent before."""
+    """Append blocks of rows to those that clients sent before."""
     rows = dict(before or {})
     for name, part in parts.items():
         rows[name] = np.concatenate([rows[name], part.rows]) if name in rows else part.rows
@@ -53,10 +53,7 @@ def add_rows(
 
 
 def joined_columns(rows: Mapping[str, Floats], found: Linked) -> Floats:
-    """Return the columns of all views beside each other, (N, Σ d_m).
-
-    Columns are scaled to [0, 1] and gaps filled by means.
-    """
+    """Return the columns of all views, (N, Σ d_m), scaled to [0, 1], with gaps filled by means."""
     views = []
     for view in sorted(set(found.views.values())):
         owners = [name for name in rows if found.views[name] == view]
@@ -72,13 +69,13 @@ def joined_columns(rows: Mapping[str, Floats], found: Linked) -> Floats:
 def cluster_joined(
     rows: Mapping[str, Floats], found: Linked, clusterer: Clusterer, n_clusters: int, seed: int
 ) -> Mapping[str, ClientLabels]:
-    """Cluster the pooled columns; tell every client the labels of its samples."""
+    """Cluster the pooled columns; return each client's labels of its samples."""
     every = clusterer.pooled_labels(joined_columns(rows, found), n_clusters, seed)
     return {name: ClientLabels(every[places]) for name, places in found.places.items()}
 
 
 class JoinedViews(FederatedClusterer):
-    """The central algorithm on the columns of all views, which the clients hand over.
+    """The central algorithm on the columns of all views, which the clients send.
 
     Parameters
     ----------
@@ -170,19 +167,19 @@ def own_clusters(data: ClientStore, n_clusters: int, seed: int) -> LocalLabels:
 
 
 def tell_score(found: LocalLabels) -> ViewScore:
-    """Tell the caller how separate the own clusters are."""
+    """Return the modularity of the own clusters, for the caller."""
     return ViewScore(found.score)
 
 
 def tell_clusters(found: LocalLabels) -> OwnClusters:
-    """Tell the server the own clusters."""
+    """Return the own clusters, for the server."""
     return OwnClusters(found.labels)
 
 
 def labels_of_view(
     found: Linked, clusters: Mapping[str, OwnClusters]
 ) -> Mapping[str, ClientLabels]:
-    """Return for every client the labels that the chosen view gives its samples."""
+    """Return each client's labels of its samples from the chosen view."""
     every = np.full(found.n_samples, -1, dtype=np.int64)
     for name, own in clusters.items():
         every[found.places[name]] = own.labels
@@ -191,7 +188,7 @@ def labels_of_view(
 
 
 class OneView(FederatedClusterer):
-    """The clusters of one view alone: that whose own clusters lie farthest apart.
+    """The clusters of one view alone, the one with the best separated clusters.
 
     Parameters
     ----------
@@ -207,14 +204,14 @@ class OneView(FederatedClusterer):
     view_ : str
         The client whose columns were chosen.
     modularity_ : dict of str to float
-        Of each client's own clusters; the largest was chosen.
+        Modularity of each client's own clusters; the largest was chosen.
 
     Notes
     -----
     Privacy: the server learns the clusters that the chosen client finds in its own columns, and the
-    caller a number of each client. There is no ``predict``.
+    caller one number of each client. There is no ``predict``.
 
-    Samples that the chosen client lacks get the commonest cluster: nothing is known of them.
+    Samples that the chosen client lacks get the largest cluster.
 
     Examples
     --------

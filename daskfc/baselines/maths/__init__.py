@@ -1,1 +1,1 @@
-"""Central algorithms that are only compared with: arrays in, arrays out."""
+"""The maths of the baselines: arrays in, arrays out; no parties."""

@@ -1,9 +1,9 @@
-"""AGC, attributed graph clustering on pooled features: the centre that kCAGC is compared with.
+"""AGC, attributed graph clustering on pooled features: the central reference for kCAGC.
 
 Paper       Zhang, Liu, Li, Wu, "Attributed Graph Clustering via Adaptive Graph Convolution",
             IJCAI 2019; as run in the tables of kCAGC.
-Departures  The order of the filter is given, not searched for. k-means runs on the left singular
-            vectors U themselves: scaled by Σ, the tables' figures are not reproduced.
+Departures  The order of the filter is a parameter, not searched for. k-means runs on the left
+            singular vectors U themselves: scaled by Σ, they do not reproduce the tables.
 """
 
 from typing import Any
@@ -35,8 +35,8 @@ def cluster_agc(
     """Cluster nodes by k-means on the top k left singular vectors of their filtered features.
 
     X is (n, d), `adjacency` (n, n), symmetric and at least 0; `filter_order` is 9 for Cora, 15
-    for Citeseer, 60 for Pubmed. Labels are numbered in order of appearance; the order of nodes
-    changes their numbers only.
+    for Citeseer, 60 for Pubmed. Labels are in order of appearance; the order of nodes changes only
+    their numbers.
     """
     n = int(X.shape[0])
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}

@@ -1,4 +1,4 @@
-"""GCC, graph convolutional clustering on pooled features: a second centre to compare with.
+"""GCC, graph convolutional clustering on pooled features: a second central reference for kCAGC.
 
 Paper       Fettal, Labiod, Nadif, "Efficient Graph Convolution for Joint Node Representation
             Learning and Clustering", WSDM 2022.
@@ -10,8 +10,8 @@ Notation    paper  here          shape, range
             F      F             (k, k), centres of the embedding
             G      labels        (n,) int64 in [0, k)
 Objective   ‖X - G F Wᵀ‖ over W, F and G in turn, X = S^p times the features.
-Departures  (1) The first W holds exact principal components, not randomised ones. (2) The best of
-            `n_init` k-means starts counts. (3) A cluster that runs empty keeps its centre.
+Departures  (1) The first W has exact principal components, not randomised ones. (2) The best of
+            `n_init` k-means starts is kept. (3) A cluster that becomes empty keeps its centre.
 """
 
 from typing import Any, TypeAlias
@@ -34,10 +34,10 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def gcc_features(X: Any, adjacency: Any, *, filter_order: int, tf_idf: bool) -> Floats:
-    """Return S^p times the features X (n, d), whose rows had norm 1: the ones that GCC clusters.
+    """Return S^p times the features X (n, d), normalised by rows, which GCC clusters.
 
-    `tf_idf` is for features that are word counts or flags: they are weighted by tf-idf first.
-    `adjacency` (n, n) is symmetric and at least 0.
+    `tf_idf` weights word counts or flags by tf-idf first; `adjacency` (n, n) is symmetric and at
+    least 0.
     """
     check_params("gcc_features", {"filter_order": filter_order}, {"filter_order": integer(0)})
     features = TfidfTransformer().fit_transform(X) if tf_idf else X
@@ -63,11 +63,11 @@ def cluster_gcc(
     max_iter: int = 30,
     tolerance: float = 1e-6,
 ) -> NDArray[np.int64]:
-    """Cluster nodes and embed them in k dimensions, in turn.
+    """Cluster nodes and embed them in k dimensions, alternately.
 
-    Turns of W, G and F end when ‖X - G F Wᵀ‖ decreases by less than `tolerance`. p is 12 for
+    Updates of W, G and F end when ‖X - G F Wᵀ‖ decreases by less than `tolerance`. p is 12 for
     Cora, 5 for Citeseer, 150 for Pubmed, 4 for Wiki; `tf_idf` (word counts) for Cora and
-    Citeseer. Labels are in order of appearance; the order of nodes changes their numbers only.
+    Citeseer. Labels are in order of appearance; the order of nodes changes only their numbers.
     """
     n, d = (int(size) for size in X.shape)
     params: dict[str, Any] = {"n_clusters": n_clusters, "tf_idf": tf_idf, "n_init": n_init}
@@ -89,7 +89,7 @@ def cluster_gcc(
 def _alternation(
     X: Floats, labels: NDArray[np.int64], embedded: Floats, k: int, max_iter: int, tolerance: float
 ) -> NDArray[np.int64]:
-    """Minimise ‖X - G F Wᵀ‖ over W, G and F in turn from labels and an embedding (n, k)."""
+    """Minimise ‖X - G F Wᵀ‖ alternately over W, G and F from labels and an embedding (n, k)."""
     F = _means(embedded, labels, np.zeros((k, k)))
     squared = float(np.vdot(X, X))
     before = np.inf

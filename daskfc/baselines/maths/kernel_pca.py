@@ -1,4 +1,4 @@
-"""disKPCA: principal components in a kernel's space of samples that lie with several clients.
+"""disKPCA: principal components in a kernel's space, of samples at several clients.
 
 Paper       M.-F. Balcan, Y. Liang, L. Song, D. Woodruff, B. Xie, "Communication efficient
             distributed kernel principal component analysis", KDD 2016 (arXiv 1503.06858):
@@ -13,10 +13,10 @@ Notation    paper    here
             Q        orthonormal basis of the span of φ(Y): R^(-1) of Cholesky's K(Y, Y) = Rᵀ R
             Π^i      `projected`: coordinates Qᵀ φ(A^i), (p, n_i)
             W        `leading_directions`: left singular vectors of all Π^i T^i
-Departures  (1) Z^(-T) is cut where E's sketch has no rank. (2) K(Y, Y) gets 1e-10 of its mean
-            diagonal, so that equal representatives do no harm. (3) Sketches are Gaussian, and left
-            out where they would make nothing smaller; the paper composes faster ones. (4) A client
-            draws samples without replacement.
+Departures  (1) Z^(-T) is restricted to the rank of E's sketch. (2) K(Y, Y) gets 1e-10 of its mean
+            diagonal, so that equal representatives cause no error. (3) Sketches are Gaussian, and
+            left out where they would not reduce the size; the paper composes faster ones. (4) A
+            client draws samples without replacement.
 """
 
 from collections.abc import Iterable
@@ -41,15 +41,15 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_RANK = 1e-10  # ours: singular values below this share of the largest are rounding
+_RANK = 1e-10  # ours: smaller singular values, relative to the largest, are rounding errors
 _RIDGE = 1e-10
-_BLOCK = 1 << 20  # numbers of a sketch that are drawn at a time: 8 MiB
+_BLOCK = 1 << 20  # random numbers of a sketch drawn at a time: 8 MiB
 
 
 def embedded(features: RandomFeatures, rows: Floats, n_rows: int, seed: int) -> Floats:
-    """Return E = S(φ(rows)) of shape (min(t, D), n): random features, sketched to t numbers each.
+    """Return E = S(φ(rows)), (min(t, D), n), for rows (n, d): random features, sketched to t each.
 
-    Rows are (n, d); the seed must be the same at every client.
+    The seed must be the same at every client.
     """
     E = features.of(rows).T
     if len(E) <= n_rows:
@@ -61,10 +61,9 @@ def embedded(features: RandomFeatures, rows: Floats, n_rows: int, seed: int) -> 
 def sketched(
     blocks: Iterable[Floats], n: int, n_columns: int, seed: int, *key: int | str
 ) -> Floats:
-    """Return a (t, n) matrix times a random (n, p) one, which about keeps the products of its rows.
+    """Return a (t, n) matrix times a random (n, p) one, which nearly keeps inner products of rows.
 
-    The matrix comes in blocks of columns, in turn; how they are cut does not matter. It is
-    returned itself where n is at most p.
+    The matrix comes in blocks of columns, of any width. It is returned itself if n is at most p.
     """
     if n <= n_columns:
         return np.concatenate(list(blocks), axis=1)
@@ -82,7 +81,7 @@ def sketched(
 def leverage_factor(sketches: Iterable[Floats]) -> Floats:
     """Return F with FᵀF = (M Mᵀ)⁺, for M of all clients' sketches E^i T^i side by side.
 
-    (rank, t): Z^(-T), but for a rotation, which changes no score.
+    F (rank, t) is Z^(-T) up to a rotation, which changes no score.
     """
     M = np.concatenate(list(sketches), axis=1)
     U, sigma, _ = scipy.linalg.svd(M, full_matrices=False)
@@ -91,25 +90,19 @@ def leverage_factor(sketches: Iterable[Floats]) -> Floats:
 
 
 def leverage_scores(factor: Floats, E: Floats) -> Floats:
-    """Return how much each column of E adds to the space of all clients', (n,)."""
+    """Return the leverage score of each column of E in all clients' space, (n,)."""
     return np.asarray(np.square(factor @ E).sum(axis=0))
 
 
 def shares(totals: Floats, n_samples: int, seed: int, what: str) -> NDArray[np.int64]:
-    """Draw how many of `n_samples` come from each client, in proportion to its sum of scores.
-
-    All are 0 where no client has a score.
-    """
+    """Draw each client's number of samples in proportion to its sum of scores, 0 without any."""
     if not totals.sum() > 0:
         return np.zeros(len(totals), dtype=np.int64)
     return generator(seed, "shares", what).multinomial(n_samples, totals / totals.sum())
 
 
 def drawn(scores: Floats, n_samples: int, seed: int, *key: int | str) -> NDArray[np.int64]:
-    """Draw samples in proportion to their scores, each once; return their places, ascending.
-
-    Fewer than `n_samples` are drawn where fewer have a score above 0.
-    """
+    """Draw up to `n_samples` in proportion to scores, each once; return their places, ascending."""
     able = np.flatnonzero(scores > 0)
     count = min(n_samples, able.size)
     if count == 0:
@@ -119,7 +112,7 @@ def drawn(scores: Floats, n_samples: int, seed: int, *key: int | str) -> NDArray
 
 
 class SpanOfSamples:
-    """The space that φ of some samples, the rows of Y (p, d), spans; equal samples do no harm."""
+    """The span of φ of some samples, the rows of Y (p, d), of which some may be equal."""
 
     def __init__(self, kernel: Kernel, points: Floats) -> None:
         self._kernel, self._points = kernel, points
@@ -134,7 +127,7 @@ class SpanOfSamples:
         return np.asarray(scipy.linalg.solve_triangular(self._root, K, trans="T"))
 
     def residuals(self, rows: Floats) -> Floats:
-        """Return squared distances of φ(rows) to the span, (n,), 0 where they are rounding."""
+        """Return squared distances of φ(rows) to the span, (n,), without rounding errors near 0."""
         norms = self._norms(rows)
         rest = norms - np.square(self.projected(rows)).sum(axis=0)
         return np.where(rest > 1e3 * _RIDGE * norms, rest, 0.0)

@@ -1,4 +1,4 @@
-"""Eigenvectors of the random walk on a graph of nearest neighbours, made comparable between places.
+"""Eigenvectors of the random walk on a neighbour graph, with signs matched between clients.
 
 Paper       J. Shi, J. Malik, "Normalized cuts and image segmentation", IEEE TPAMI 22 (2000): the
             eigenvectors of Δ⁻¹ S; U. von Luxburg, "A tutorial on spectral clustering" (2007),
@@ -23,15 +23,15 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
-    """Return max(S, Sᵀ) of exp(-(distance / s)²), S of each sample's nearest neighbours, (n, n).
+    """Return max(S, Sᵀ), (n, n), with S exp(-(distance / s)²) of each sample's nearest neighbours.
 
-    Without loops; a sample is not its own neighbour, and weights that underflow are left out.
+    A sample is not its own neighbour, and weights that underflow are left out.
     """
     n = len(X)
     if n_neighbors == 0:
         return sparse.csr_array((n, n), dtype=np.float64)
     found = nearest_of_points(X, n_neighbors)
-    with np.errstate(over="ignore"):  # exp(-inf) = 0 is the right answer
+    with np.errstate(over="ignore"):  # exp(-inf) = 0 is right
         weights = np.exp(-(found.distances / scale / scale))
     ends = np.arange(0, n * n_neighbors + 1, n_neighbors)
     S: Any = sparse.csr_array((weights.ravel(), found.indices.ravel(), ends), shape=(n, n))
@@ -43,8 +43,8 @@ def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
 def walk_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
     """Return the K leading eigenvectors of the random walk on a graph, (n, K); loops are ignored.
 
-    Columns have norm 1, eigenvalues descend; for the eigenvalue 1 there is one column for each of
-    the largest components, these first.
+    Columns have norm 1, eigenvalues descend; for the eigenvalue 1 each of the largest components
+    has one column.
     """
     V = laplacian_embedding(NormalisedAdjacency.of(graph), n_clusters, seed)
     result: Floats = V / np.linalg.norm(V, axis=0)
@@ -52,10 +52,6 @@ def walk_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
 
 
 def match_signs(rows: Floats, own: Floats, theirs: Floats) -> Floats:
-    """Flip each column of V whose entry at the common sample differs in sign from the other side's.
-
-    `own` and `theirs` (K,) are that sample's rows of V here and there; where either is 0 the
-    column stays.
-    """
+    """Flip columns of V where `own` and `theirs` (K,), rows of a common sample, differ in sign."""
     result: Floats = rows * np.where(own * theirs < 0, -1.0, 1.0)
     return result
