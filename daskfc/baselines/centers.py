@@ -37,10 +37,7 @@ def nearest_of_new(new: ClientStore, centers: np.ndarray) -> LabelledSamples:
 
 
 class CenterClusterer(FederatedClusterer):
-    """Base of the baselines whose model is one centre per cluster, ``(n_clusters, n_features)``.
-
-    `predict` labels new samples with the nearest of ``cluster_centers_``, published by the server.
-    """
+    """Base of the baselines whose model is one centre per cluster, ``(n_clusters, n_features)``."""
 
     split: ClassVar = "samples"
     model_at_parties: ClassVar = False

@@ -124,10 +124,7 @@ def cluster_pool(
     run: str,
     workspace: str,
 ) -> np.ndarray:
-    """Return int64 ``(n,)`` labels of the pool in canonical order, and delete its raw rows.
-
-    ``placed`` makes the server wait until all rows are there.
-    """
+    """Return labels ``(n,)`` of the pool of ``placed`` rows, canonically ordered, and delete it."""
     path = _pool_path(workspace, run)
     try:
         pool = np.load(path, mmap_mode="r")

@@ -148,10 +148,7 @@ def first_rows(
     random_state: int,
     party: str,
 ) -> np.ndarray:
-    """Return V of the coordinator's samples, float64 ``(n, K)``.
-
-    Refuse too few samples, and samples of which no two are similar.
-    """
+    """Return V of the coordinator's samples, ``(n, K)``; refuse too few or dissimilar ones."""
     n = _checked(data, n_clusters, n_neighbors, party)
     return _embed(
         data.rows(0, n),
@@ -188,10 +185,7 @@ def aligned_rows(
     random_state: int,
     party: str,
 ) -> np.ndarray:
-    """Return V of a client's samples, float64 ``(n, K)``, with signs matched at the shared sample.
-
-    The shared sample is added for the embedding only.
-    """
+    """Return V of a client's samples, ``(n, K)``, with signs matched at the shared sample."""
     n = _checked(data, n_clusters, n_neighbors, party)
     V = _embed(
         np.concatenate([data.rows(0, n), shared.row[None]]),

@@ -136,8 +136,7 @@ def first_basis(
 ) -> Basis:
     """Draw the first basis around the mean of all samples, and set ρ.
 
-    ``orthogonality`` is ρ in units of the mean squared norm of a sample. Up to rounding, the basis
-    does not depend on the partition of the data.
+    ``orthogonality`` is ρ in units of the mean squared norm of a sample.
     """
     n = sum(part.n_samples for part in parts.values())
     mean = np.sum([parts[name].sums for name in sorted(parts)], axis=0) / n
@@ -188,10 +187,7 @@ def local_factors(
     coefficient_steps: int,
     basis_steps: int,
 ) -> LocalFactors:
-    """Update H_p, then W_p from the averaged W: one round at one client; the result stays there.
-
-    ``last`` is None in the first round, where H starts at 0.
-    """
+    """Update H_p, then W_p from the averaged W: one round at one client; the result stays there."""
     shape = (data.n_samples, len(average.basis))
     before = np.zeros(shape) if last is None else last.coefficients
     H = _update_coefficients(data, before, average, coefficient_steps)

@@ -140,10 +140,7 @@ def local_centers(
     max_iterations: int,
     tolerance: float,
 ) -> FuzzyCenters:
-    """Run a round's fuzzy c-means on one client's rows from the global centres.
-
-    Refuse centres with another number of features, as those of an earlier fit may have.
-    """
+    """Run a round's fuzzy c-means from the global centres; refuse another number of features."""
     if centers.centers.shape[1] != data.n_features:
         raise InvalidInput(
             f"the last fit of FFCM was of samples with {centers.centers.shape[1]} features, and "

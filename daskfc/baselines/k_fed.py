@@ -141,7 +141,7 @@ def local_clustering(
 
 
 def core_of(projected: np.ndarray, nu: np.ndarray) -> np.ndarray:
-    """Return each row's r, (n,), or -1, for S_r of Algorithm 1, line 2: clearly nearest to ν_r."""
+    """Return for each row (n,) the r of S_r that has it, or -1 (Algorithm 1, line 2)."""
     distances = squared_distances(projected, nu)
     nearest = distances.argmin(axis=1)
     to_own = distances.min(axis=1)

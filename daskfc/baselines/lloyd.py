@@ -109,10 +109,7 @@ def _order(data: ClientStore) -> np.ndarray:
 def weighted_k_means(
     points: np.ndarray, weights: np.ndarray, n_clusters: int, seed: int, *, n_init: int = 10
 ) -> tuple[np.ndarray, float]:
-    """Return centres and inertia of points with positive weights, the best of several starts.
-
-    Refuse fewer different points than clusters.
-    """
+    """Return centres and inertia of weighted points; refuse fewer different ones than clusters."""
     distinct = len(np.unique(points, axis=0))
     if distinct < n_clusters:
         raise InvalidInput(

@@ -108,8 +108,7 @@ def local_bins(
 ) -> BinCounts:
     """Seed local centres by k-means++, quantise them and count their rows (Algorithm 1).
 
-    Bins ascend, and a bin's count sums over the centres in it. Raise OverflowRefused if the grid is
-    too fine.
+    A bin's count sums over the centres in it. Raise OverflowRefused if the grid is too fine.
     """
     random = generator(random_state, "MUFC", party)
     seeds = kmeans_plus_plus(data, n_local_clusters, random)
@@ -126,10 +125,7 @@ def local_bins(
 
 
 def sum_bins(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sum of sparse counts, all that the paper's SCMA reveals to the server.
-
-    It has int64 bins ``(b, d)``, each once in ascending order, and their counts ``(b,)``.
-    """
+    """Return different bins ``(b, d)`` and summed counts ``(b,)``, all that SCMA would reveal."""
     bins = np.concatenate([part[0] for part in parts])
     counts = np.concatenate([part[1] for part in parts])
     different, place = np.unique(bins, axis=0, return_inverse=True)

@@ -35,8 +35,7 @@ def cluster_agc(
     """Cluster nodes by k-means on the top k left singular vectors of their filtered features.
 
     X is (n, d), `adjacency` (n, n), symmetric and at least 0; `filter_order` is 9 for Cora, 15
-    for Citeseer, 60 for Pubmed. Labels are in order of appearance; the order of nodes changes only
-    their numbers.
+    for Citeseer, 60 for Pubmed. Labels are in order of appearance.
     """
     n = int(X.shape[0])
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}

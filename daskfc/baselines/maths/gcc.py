@@ -36,8 +36,7 @@ Floats: TypeAlias = NDArray[np.float64]
 def gcc_features(X: Any, adjacency: Any, *, filter_order: int, tf_idf: bool) -> Floats:
     """Return S^p times the features X (n, d), normalised by rows, which GCC clusters.
 
-    `tf_idf` weights word counts or flags by tf-idf first; `adjacency` (n, n) is symmetric and at
-    least 0.
+    `tf_idf` weights word counts or flags first; `adjacency` (n, n) is symmetric and at least 0.
     """
     check_params("gcc_features", {"filter_order": filter_order}, {"filter_order": integer(0)})
     features = TfidfTransformer().fit_transform(X) if tf_idf else X
@@ -67,7 +66,7 @@ def cluster_gcc(
 
     Updates of W, G and F end when ‖X - G F Wᵀ‖ decreases by less than `tolerance`. p is 12 for
     Cora, 5 for Citeseer, 150 for Pubmed, 4 for Wiki; `tf_idf` (word counts) for Cora and
-    Citeseer. Labels are in order of appearance; the order of nodes changes only their numbers.
+    Citeseer. Labels are in order of appearance.
     """
     n, d = (int(size) for size in X.shape)
     params: dict[str, Any] = {"n_clusters": n_clusters, "tf_idf": tf_idf, "n_init": n_init}

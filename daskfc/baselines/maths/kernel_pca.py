@@ -47,10 +47,7 @@ _BLOCK = 1 << 20  # random numbers of a sketch drawn at a time: 8 MiB
 
 
 def embedded(features: RandomFeatures, rows: Floats, n_rows: int, seed: int) -> Floats:
-    """Return E = S(φ(rows)), (min(t, D), n), for rows (n, d): random features, sketched to t each.
-
-    The seed must be the same at every client.
-    """
+    """Return E = S(φ(rows)), (min(t, D), n), for rows (n, d), by a seed that all clients share."""
     E = features.of(rows).T
     if len(E) <= n_rows:
         return E

@@ -23,10 +23,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
-    """Return max(S, Sᵀ), (n, n), with S exp(-(distance / s)²) of each sample's nearest neighbours.
-
-    A sample is not its own neighbour, and weights that underflow are left out.
-    """
+    """Return max(S, Sᵀ), (n, n), with S exp(-(distance / s)²) of each sample's nearest others."""
     n = len(X)
     if n_neighbors == 0:
         return sparse.csr_array((n, n), dtype=np.float64)

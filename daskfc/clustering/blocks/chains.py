@@ -23,8 +23,7 @@ Ints = NDArray[np.int64]
 def linkage_by_chains(view: DistanceBlocks, linkage: str) -> Floats:
     """Return the merges of a hierarchical clustering without all distances in memory, (n - 1, 4).
 
-    They are in scipy's layout, heights ascending, of Euclidean distances. A file takes 8 n² bytes;
-    3 n of its rows are read and n written.
+    They are in scipy's layout, of Euclidean distances. A file takes 8 n² bytes.
     """
     with RowFile(view.n, view.folder) as file:
         for start, panel in view.panels():

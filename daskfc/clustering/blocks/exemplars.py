@@ -34,9 +34,8 @@ def exemplars_by_blocks(
 ) -> tuple[Ints, Ints]:
     """Return the exemplars (k,), ascending, and labels (n,) of scikit-learn's affinity propagation.
 
-    Each iteration reads three files of 8 n² bytes and writes two; no matrix is in memory. A
-    preference of None is minus the median squared distance. Without exemplars labels are -1. A
-    ConvergenceWarning says if it did not converge.
+    Each iteration reads three files of 8 n² bytes and writes two. A preference of None is minus
+    the median squared distance. Without exemplars labels are -1. Warn if it did not converge.
     """
     n = view.n
     preferred = -_median(view) if preference is None else preference

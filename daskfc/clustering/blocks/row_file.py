@@ -15,10 +15,7 @@ _ITEM = np.dtype(np.float64).itemsize
 
 
 class RowFile:
-    """An n × n float64 matrix in a file, read and written by rows; deleted with the object.
-
-    It is not memory-mapped, since mapped pages count as memory of the process.
-    """
+    """An n × n float64 matrix in a file, by rows; not mapped, as mapped pages count as memory."""
 
     def __init__(self, n: int, folder: str | None = None) -> None:
         self.n = n

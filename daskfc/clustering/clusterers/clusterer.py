@@ -67,8 +67,7 @@ class Clustering:
 class Clusterer(ABC):
     """Base of the clusterers: parameters are fields, checked when the object is made.
 
-    A subclass defines its name, its constraints, the views of the distances that it accepts, and
-    `_fit`, `_pooled` and `_predict`.
+    A subclass defines its name, its constraints, the views it accepts, and the abstract methods.
     """
 
     name: ClassVar[str]

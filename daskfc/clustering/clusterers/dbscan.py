@@ -22,10 +22,7 @@ Ints = NDArray[np.integer[Any]]
 
 
 class Contraction:
-    """Connected components of a graph of n nodes with edges in blocks, in O(n + block) memory.
-
-    Edges are collected until there are about as many as nodes; then components become nodes.
-    """
+    """Connected components of a graph of n nodes with edges in blocks, in O(n + block) memory."""
 
     def __init__(self, n: int) -> None:
         self._component: NDArray[np.int64] = np.arange(n)

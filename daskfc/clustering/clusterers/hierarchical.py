@@ -29,12 +29,8 @@ Floats = NDArray[np.float64]
 
 
 def cut(merges: Floats, k: int) -> NDArray[np.int64]:
-    """Return the k clusters, (n,), after the first n - k merges of a scipy linkage.
-
-    They are in order of appearance. scipy's `fcluster(..., "maxclust")` gives fewer than k if
-    heights are equal at the cut.
-    """
-    n = len(merges) + 1
+    """Return the k clusters (n,) after n - k merges of a scipy linkage, in order of appearance."""
+    n = len(merges) + 1  # scipy's fcluster gives fewer than k if heights are equal at the cut
     pairs = merges[: n - k, :2].astype(np.int64)
     top = np.arange(n + len(pairs))
     top[pairs] = np.arange(n, n + len(pairs))[:, None]  # the parent of each merged cluster

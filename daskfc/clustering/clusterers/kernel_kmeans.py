@@ -59,8 +59,7 @@ def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> 
 
     Also return the landmarks (all samples), the projection U_s Λ_s^(-1/2) of kernel values with
     them to coordinates, and whether all |K u - λ u| are at most 1e-6 of the largest eigenvalue.
-    Beyond 600 samples, block Krylov from Nyström vectors: 3 products on MNIST, not 5 or 6 as from
-    random ones.
+    Beyond 600 samples, use block Krylov from Nyström vectors (fewer products than random ones).
     """
     places = np.arange(n)
     if n <= max(_DENSE, 8 * s):

@@ -47,8 +47,7 @@ _SPARSE = 0.5  # ours: counts with a larger share of zeros are compared by angle
 class LocalLabels:
     """A client's clusters of its own rows in [0, n_clusters), and their `score`, at most 1.
 
-    The score is the modularity in a graph of `n_neighbors` nearest neighbours, the sample included;
-    it is higher for views with separated clusters.
+    The score is the modularity in a graph of `n_neighbors` nearest neighbours, the sample included.
     """
 
     labels: NDArray[np.int64]

@@ -64,10 +64,7 @@ def spectral_start(view: Symmetric, k: int, seed: int) -> tuple[Floats, Floats]:
 
 
 def descend(W: Floats, gram: Floats, product: Floats, sweeps: int = 1) -> float:
-    """Improve W (n, k) in place by coordinate descent for D ≈ W H, from H Hᵀ and D Hᵀ.
-
-    Return the summed size of the first projected gradient.
-    """
+    """Improve W (n, k) for D ≈ W H in place; return the size of the first projected gradient."""
     violation = 0.0
     for sweep in range(sweeps):
         for t in range(W.shape[1]):

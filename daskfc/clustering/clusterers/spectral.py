@@ -35,10 +35,7 @@ _PANELS = 140_000_000  # bytes: the kernel of 4,000 samples and 1,000 landmarks,
 
 
 def neighbour_affinity(graph: NeighbourGraph, n_neighbors: int) -> "sparse.csr_array[Any, Any]":
-    """Return the affinity (A + Aᵀ) / 2 of a nearest-neighbour graph, entries 1 and 0.5.
-
-    `n_neighbors` includes the sample itself, but loops, which the Laplacian ignores, are left out.
-    """
+    """Return (A + Aᵀ) / 2 of a graph, without loops; `n_neighbors` includes the sample itself."""
     k = n_neighbors - 1
     cols = graph.indices[:, :k].ravel()
     ends = np.arange(0, k * graph.n + 1, k) if k else np.zeros(graph.n + 1, dtype=np.int64)
@@ -47,12 +44,9 @@ def neighbour_affinity(graph: NeighbourGraph, n_neighbors: int) -> "sparse.csr_a
 
 
 def median_gamma(matrix: Floats) -> float:
-    """Return 1 / (2 median) of the squared distances that are not 0; 1.0 if all are 0.
-
-    Zeros are left out because near duplicates have distance 0 after quantisation.
-    """
+    """Return 1 / (2 median) of the squared distances that are not 0; 1.0 if all are 0."""
     upper = np.concatenate([matrix[i, i + 1 :] for i in range(len(matrix))])
-    upper = upper[upper > 0]
+    upper = upper[upper > 0]  # near duplicates have distance 0 after quantisation
     return 0.5 / float(np.median(upper, overwrite_input=True)) if upper.size else 1.0
 
 

@@ -68,10 +68,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """One draw of D = `n_features` random features for samples (n, d = `n_columns`).
-
-    Their inner products estimate the kernel without bias; the seed is public.
-    """
+    """One draw of D = `n_features` random features of samples with `n_columns`; public seed."""
 
     kernel: Kernel
     n_features: int

@@ -100,10 +100,7 @@ class MostSimilar:
 
 
 def most_similar(rows: ArrayLike, start: int, n_neighbors: int) -> MostSimilar:
-    """Return each sample itself and its k - 1 most similar others, from rows (b, n).
-
-    Equal similarities are ordered by sample number.
-    """
+    """Return each sample itself and its k - 1 most similar others, from rows (b, n)."""
     rows = real_matrix(rows, "a block of similarities")
     b, n = rows.shape
     params = {"n_neighbors": n_neighbors, "start": start}

@@ -83,8 +83,7 @@ def kernel_of_distances(squared: Floats, width: float) -> Block:
 def near_leading(block: Block, n: int, width: int, seed: int, least: int = 1) -> Floats:
     """Return vectors (n, b) near the leading eigenvectors of a kernel matrix, by Nyström's method.
 
-    b is in [`least`, `width`]; random vectors are added if similar landmarks give fewer than
-    `least`.
+    b is in [`least`, `width`]; random vectors are added up to `least`.
     """
     L = np.sort(generator(seed, "start").choice(n, min(max(1000, 4 * width), n // 2), False))
     root = inverse_root(np.asarray(block(L, L), dtype=np.float64), width)

@@ -64,10 +64,7 @@ class HalfDistances:
 
     @classmethod
     def of(cls, X: Floats, error: float = 0.0) -> Self | None:
-        """Return the scores of samples (n, d); None if float32 cannot represent their squares.
-
-        `error` bounds the error of their squared distances.
-        """
+        """Return the scores of samples (n, d); None if float32 cannot represent their squares."""
         n, d = X.shape
         shift = np.rint(X.mean(axis=0))
         above, below = X.max(axis=0) - shift, shift - X.min(axis=0)
@@ -113,7 +110,7 @@ class HalfDistances:
     def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
         """Yield the first row's number, and scores of some rows with themselves and all later rows.
 
-        The next block overwrites the array. `k` as in `screening.block_rows`.
+        The next block overwrites the array.
         """
         buffer = score_buffer(self.n, share.of, k)
         for start, stop in block_rows(self.n, share.part, share.of, k):

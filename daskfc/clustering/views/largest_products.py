@@ -108,7 +108,7 @@ class RoundedRows:
     def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
         """Yield the first row's number, and products of rows with themselves and all later rows.
 
-        The next block overwrites the array. `k` as in `screening.block_rows`.
+        The next block overwrites the array.
         """
         n = len(self.error)
         buffer = score_buffer(n, share.of, k)
@@ -184,9 +184,8 @@ class _Lowest:
 def largest_products(B: Floats, k: int, found: Sequence[Screened] = ()) -> LargestProducts | None:
     """Return each row's k largest products of B (n, d), itself included, and the smallest of all.
 
-    Ties are ordered by row number. None if float32 distinguishes too few pairs or k is too large a
-    part of a block. `found`, of other processes, must cover all blocks. O(n² d / 2) time; 300 MiB
-    and 100 n k bytes.
+    Ties are ordered by row number. None if float32 distinguishes too few pairs or k is too large.
+    `found`, of other processes, must cover all blocks. O(n² d / 2) time; 300 MiB and 100 n k bytes.
     """
 
     def products(rows: Ints, others: Ints) -> Floats:

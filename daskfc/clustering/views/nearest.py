@@ -154,10 +154,7 @@ def _screened(samples: _Samples) -> Iterator[tuple[int, Floats, float]]:
 
 
 def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float]:
-    """Return the screening distances of samples, and their unit in squared distances.
-
-    They are None if float32 cannot represent squares of the samples.
-    """
+    """Return the screening distances, None if float32 is unsuitable, and their unit."""
     samples = _Samples.of(X)
     return HalfDistances.of(samples.X, samples.error), samples.unit
 

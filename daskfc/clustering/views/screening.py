@@ -70,10 +70,7 @@ def _entries(n: int, of: int, k: int) -> int:
 def rounded_products(
     left: Rounded, right: Callable[[int, int], Rounded], start: int, n: int, buffer: Rounded
 ) -> Rounded:
-    """Return products (b, n - start) of rows `left` (b, d) with rows [start, n), in `buffer`.
-
-    `right(first, last)` returns rows (m, d), to save memory.
-    """
+    """Return products (b, n - start) of rows `left` (b, d) with rows [start, n), in `buffer`."""
     S = buffer[: len(left) * (n - start)].reshape(len(left), n - start)
     width = max(1, _BLOCK // (4 * left.shape[1]))
     for first in range(start, n, width):
@@ -123,10 +120,7 @@ class PairScreen:
         )
 
     def _note(self, S: Rounded, first: int, other: int, axis: int) -> bool:
-        """Note candidates of each row (axis 1) or column (axis 0) of a block, from `first`.
-
-        `other` is the number of the first one along the axis.
-        """
+        """Note candidates of rows (axis 1) or columns (axis 0), numbered from `first`."""
         reached = self.reached[first : first + S.shape[1 - axis]]
         np.maximum(reached, _at_most_kth(S, self.k, axis), out=reached)
         limit = reached - 2 * self.error[first : first + len(reached)]

@@ -33,10 +33,7 @@ SENSITIVITY = 2.0
 
 @dataclass(frozen=True)
 class FeatureNoise:
-    """Noise on every entry of the shared rows, in every round.
-
-    `multiplier` is the standard deviation over `SENSITIVITY`; δ is in (0, 1).
-    """
+    """Noise on the shared rows in every round, with σ of `multiplier` times `SENSITIVITY`."""
 
     multiplier: float
     delta: float

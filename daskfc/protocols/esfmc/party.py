@@ -116,11 +116,7 @@ def _given(**values: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Trained:
-    """A client's model after a round, which stays at the client.
-
-    `state` has the networks, the optimiser and the view's units; `losses` is (epochs, 5), in the
-    order of `LOSSES`.
-    """
+    """A client's model after a round, which stays there; `losses` is (epochs, 5), as `LOSSES`."""
 
     state: Mapping[str, NDArray[Any]]
     losses: NDArray[np.float64]
@@ -167,10 +163,7 @@ def train(
     workspace: str,
     party: str,
 ) -> Trained:
-    """Train a client's networks for a round, Eqs. (4), (5), (7) and (12).
-
-    The result is kept in the client's workspace for a restarted worker or fit.
-    """
+    """Train a client's networks for a round, Eqs. (4), (5), (7), (12); keep them for a restart."""
     Q = None if shared is None else shared.probabilities[links.places]
     chosen = settings.of(data.n_samples, data.n_features)
     own = chosen.own_units

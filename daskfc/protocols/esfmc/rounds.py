@@ -27,10 +27,7 @@ class RoundHistory:
 
 @dataclass
 class Rounds:
-    """The rounds of Algorithm 1 up to the last labels; every round is appended to `history`.
-
-    `aligned` clients share assignments (Section 3.5); `complete`: all views have all samples.
-    """
+    """The rounds of Algorithm 1 up to the last labels; every round is appended to `history`."""
 
     federation: Federation
     clients: party.ClientSettings

@@ -111,8 +111,8 @@ def cluster(
 ) -> Grouping:
     """Cluster the samples by the shared features of a round (Section 3.4).
 
-    Clusters keep the numbers that most of their samples had. Samples are ordered by their features,
-    so that pseudonyms do not change the result. `filled` rows are of Eq. (13).
+    Clusters keep the numbers that most of their samples had. The order of pseudonyms does not
+    matter. `filled` rows are of Eq. (13).
     """
     order, seen, features, assignments = _in_order(found, features, assignments, filled)
     if previous is not None:
@@ -295,10 +295,7 @@ def report(found: Linked, grouping: Grouping) -> RoundReport:
 def seen_by_map(
     found: Linked, features: Mapping[str, SharedFeatures], grouping: Grouping, seed: int
 ) -> tuple[Floats, Ints]:
-    """Return features, scaled by view, and labels of some samples in all views, for a map.
-
-    They are empty where several clients share a view: their features are not comparable.
-    """
+    """Return scaled features and labels for a map; none if several clients share a view."""
     everywhere = np.flatnonzero(found.in_all_views & (grouping.labels != NONE))
     if not found.one_client_a_view:
         everywhere = everywhere[:0]

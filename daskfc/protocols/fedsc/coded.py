@@ -28,11 +28,8 @@ _PANELS = 100_000_000  # bytes for panels of similarities and the kept neighbour
 
 
 def choose_coded(n_clients: int, n_segments: int | None, n_colluding: int) -> LagrangeCode:
-    """Return the code of coded similarities; refuse fewer clients than it needs.
-
-    `n_colluding` of 0 counts as 1, since a single client sees shares too.
-    """
-    t = max(1, n_colluding)
+    """Return the code of coded similarities; refuse fewer clients than it needs."""
+    t = max(1, n_colluding)  # a single client sees shares too
     least = n_segments or 1
     needed = 2 * least + 2 * t - 1
     if n_clients < needed:

@@ -98,10 +98,7 @@ def graph_of_distances(
     system: ResidueSystem,
     n_neighbors: int | None,
 ) -> OrderedGraph:
-    """Return the sparse graph (n, n) of Eq. (25) in canonical order from panels of all distances.
-
-    It equals `similarity_graph` of the quantised rows; the order is by sums of distances.
-    """
+    """Return the sparse graph (n, n) of Eq. (25), as `similarity_graph`, from all distances."""
     n, ordered = found.n, _in_order(norms, plan)
     k = default_neighbors(n) if n_neighbors is None else n_neighbors
     step = max(1, _BLOCK_ENTRIES // n)
@@ -136,11 +133,7 @@ def votes_of_panel(
     n_clusters: int,
     n_neighbors: int | None,
 ) -> NDArray[np.int64]:
-    """Label new samples `start` to `stop` by the summed similarity of the most similar ones.
-
-    `columns` are squared distances of blocks of clustered rows to new ones; `labels` are in
-    canonical order.
-    """
+    """Label new samples `start` to `stop` by the summed similarity of the most similar ones."""
     ordered = _in_order(norms, plan)
     k = min(n_neighbors or default_neighbors(len(ordered)), len(ordered))
     D = np.concatenate([part.distances for part in columns]).T

@@ -65,10 +65,7 @@ class SimilarPairs(
 
 @dataclass(frozen=True)
 class OrderedGraph:
-    """The sparse graph (n, n) of similar samples in canonical order, and the order for clustering.
-
-    That order follows from all similarities, so that no result depends on pseudonyms.
-    """
+    """The sparse graph (n, n) of similar samples, and their order by similarities."""
 
     graph: Graph
     order: Order

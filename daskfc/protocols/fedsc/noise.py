@@ -274,8 +274,7 @@ def noise_of(
 ) -> Noise | None:
     """Return the mechanism for the `noise` of `FedSC`, with `rounds` releases of Z to come.
 
-    Raise PrivacyError if earlier starts of the fit `spent` the budget. Refuse a published formula
-    where it is not valid.
+    Raise PrivacyError if earlier starts `spent` the budget; refuse a formula where it is invalid.
     """
     if asked is None:
         return None

@@ -124,10 +124,7 @@ def weighted_update(
     noise: Noise | None,
     number: int,
 ) -> Part:
-    """Return the own dictionary (d, m), with `FactorNoise` its noisy change, times `weight_of`.
-
-    The weight is that of Eq. (11).
-    """
+    """Return the own dictionary (d, m) or its noisy change, times the weight of Eq. (11)."""
     weight = weight_of(len(samples), plan, uniform)
     Z = local_update(samples, dictionary.atoms, plan.width, ridge, steps=steps, kind=kind)
     inputs = (

@@ -132,7 +132,7 @@ def mean_dictionary(
     number: int,
     rounds: int,
 ) -> Dictionary:
-    """Return and save the weighted mean of the participating clients' dictionaries (Eq. 11).
+    """Save and return the weighted mean of the participating clients' dictionaries (Eq. 11).
 
     With `changes`, the total is of weighted changes since `before`.
     """

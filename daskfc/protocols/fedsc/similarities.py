@@ -39,10 +39,7 @@ class SimilarityClustering:
         plan: KernelPlan,
         noise: Noise | None,
     ) -> Local | CodedSimilarity:
-        """Have the server learn the similarities; return all rows, or a `CodedSimilarity`.
-
-        Coded similarities need rows more than once, so these must not be inline then.
-        """
+        """Have the server learn the similarities; return all rows, or a `CodedSimilarity`."""
         if self.similarity == "coded":
             return coded_similarity(
                 federation,

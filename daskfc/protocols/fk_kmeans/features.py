@@ -61,14 +61,12 @@ class FeatureSettings:
 
 @dataclass(frozen=True)
 class WeightedRows:
-    """W_t[m] (n, D + r) in a client's Zarr file, so that memory does not grow with the samples.
-
-    The file is deleted with the last reference to it, as Dask may repeat earlier iterations.
-    """
+    """W_t[m] (n, D + r) in a client's Zarr file, deleted with the last reference to it."""
 
     path: str
 
     def __post_init__(self) -> None:
+        # not earlier: Dask may repeat steps of earlier iterations
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     @classmethod

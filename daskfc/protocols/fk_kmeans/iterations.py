@@ -158,11 +158,8 @@ class Iterations:
 def run_lanczos(
     product: Callable[[Local], Local], progress: Callable[[Local], LanczosProgress], state: Local
 ) -> tuple[Local, int]:
-    """Run Lanczos to its end; return the last state and the number of products submitted.
-
-    Several products are submitted between two reports; a converged state ignores further products.
-    """
-    ahead, n_rounds = 1, 0
+    """Run Lanczos to its end; return the last state and the number of products submitted."""
+    ahead, n_rounds = 1, 0  # a converged state ignores the products submitted in excess
     while True:
         for _ in range(ahead):
             state = product(state)

@@ -35,10 +35,7 @@ SENSITIVITY = 2.0 * math.sqrt(2.0)
 
 @dataclass(frozen=True)
 class GramNoise:
-    """Gaussian noise on each sum of Gram matrices, in shares of the clients.
-
-    `multiplier` is the standard deviation of the sum's noise over `SENSITIVITY`.
-    """
+    """Gaussian noise, in clients' shares, with σ of each sum `multiplier` times `SENSITIVITY`."""
 
     multiplier: float
 

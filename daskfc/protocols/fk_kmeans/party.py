@@ -117,10 +117,7 @@ def labelled_new(
     plan: FeaturePlan,
     settings: FeatureSettings,
 ) -> LabelledSamples:
-    """Return the nearest of centres (k, s) of each sample of another store, for the caller.
-
-    `weights` (T, D, s) are those of `maths.dspgd.feature_weights`.
-    """
+    """Label new samples by the nearest of centres (k, s), with `feature_weights` (T, D, s)."""
     draws = [
         settings.drawn(plan.width, number + 1, new.n_features) for number in range(len(weights))
     ]

@@ -26,10 +26,7 @@ class IterationSettings:
 
 @dataclass(frozen=True)
 class SolverCost:
-    """The cost of one iteration's eigenpairs: round trips, and numbers that each client uploads.
-
-    `seconds` is for a network of 0.1 s and 100 Mbit/s.
-    """
+    """The cost of one iteration's eigenpairs: round trips, numbers each client uploads, seconds."""
 
     solver: str
     rounds: int

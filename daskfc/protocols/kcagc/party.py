@@ -59,10 +59,7 @@ _COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that is filtere
 
 @dataclass(frozen=True)
 class Projection:
-    """How a participant projects its columns on k dimensions, after ψ passes over its graph.
-
-    For `basis` see `KCAGC`, for `graph_filter` see `GraphOperator.filtered`.
-    """
+    """How a participant projects its columns on k dimensions, by parameters of `KCAGC`."""
 
     n_clusters: int
     basis: str

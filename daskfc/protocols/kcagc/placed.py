@@ -13,10 +13,9 @@ __all__ = ["Placed", "dimensions"]
 
 @dataclass(frozen=True)
 class Placed:
-    """What one series of sums reveals of its rows, which are "samples" or "virtual nodes".
+    """What one series of sums reveals of its `rows`, "samples" or "virtual nodes".
 
-    `n_dimensions` is an upper bound on q, over all columns; `n_centres` counts the centres measured
-    to or planned, None for landmarks.
+    `n_dimensions` is an upper bound on q; `n_centres` is None for landmarks.
     """
 
     rows: str

@@ -323,10 +323,7 @@ class OmniFC(FederatedClusterer):
     def _view(
         self, distances: SecureDistances, clusterer: Clusterer, nearest: float, k: int
     ) -> Local[View]:
-        """Have the server build the clusterer's input, from blocks or from landmarks.
-
-        Exact coordinates leave out squared distances of at most `nearest`, where it is finite.
-        """
+        """Have the server build the clusterer's input, exact up to squared distances `nearest`."""
         federation, n = distances.federation, distances.n_samples
         need, reader = self._read(clusterer, distances, k)
         n_neighbors = clusterer.graph_neighbors if isinstance(clusterer, Spectral) else None
@@ -368,10 +365,7 @@ class OmniFC(FederatedClusterer):
         return view
 
     def _read(self, clusterer: Clusterer, distances: SecureDistances, k: int) -> tuple[str, Reader]:
-        """Return the kind of input a clusterer gets, and its own memory at the server.
-
-        It gets blocks of distances if it accepts them and the whole does not fit in memory.
-        """
+        """Return a clusterer's kind of input, blocks if memory is short, and its own memory."""
         n, name = distances.n_samples, clusterer.name
         need: str = clusterer.needs(n, distances.n_features)
         if need in ("rows", "coordinates") and self.distances != "blocks":

@@ -82,10 +82,7 @@ def view_weight(features: Floats, labels: Ints) -> float:
 
 
 def concatenated(blocks: Sequence[Block], rows: Ints, n_samples: int) -> Floats:
-    """Return the features (q, Σ d_m) of the samples at places `rows`, side by side (Eq. 8).
-
-    There is one block of each view, and each must have all these samples.
-    """
+    """Return the features (q, Σ d_m) of the samples at places `rows`, side by side (Eq. 8)."""
     parts = []
     for block in blocks:
         at = np.full(n_samples, -1, dtype=np.int64)
@@ -165,8 +162,7 @@ def by_graphs(
 ) -> Ints:
     """Return spectral labels of all N samples from the weighted sum of clients' neighbour graphs.
 
-    Samples may be in some blocks only. The number of neighbours is that of the best separation
-    (`daskfc.clustering.clusterers.local_labels.separation`).
+    Samples may be in some blocks only; the number of neighbours is that of the best `separation`.
     """
     graphs = []
     for block, weight in zip(blocks, weights, strict=True):

@@ -16,8 +16,7 @@ Array: TypeAlias = Any
 class Client(NamedTuple):
     """A client's training data: rows (n, n_columns) in its units, labels (n,), assignments (n, K).
 
-    Labels are -1 for unlabelled rows; assignments are 0 and `aligned`, (n,), is 0 for unaligned
-    rows.
+    Labels are -1 for unlabelled rows; assignments and `aligned`, (n,), are 0 for unaligned ones.
     """
 
     rows: Array
@@ -95,10 +94,7 @@ def checked(
 
 
 def batches(chance: np.random.Generator, n: int, size: int) -> NDArray[np.int32]:
-    """Return the rows 0 to n - 1 in random order, as batches (n_batches, b) with b at most `size`.
-
-    The last batches may end with -1, for no row.
-    """
+    """Return rows 0 to n - 1 in random order as batches (n_batches, b <= `size`), padded by -1."""
     n_batches = -(-n // size)
     order = np.full((-(-n // n_batches), n_batches), -1, np.int32)
     order.ravel()[:n] = chance.permutation(n)

@@ -57,8 +57,7 @@ def reconstruction(rows: Array, decoded: Array, weight: Array) -> Array:
 def cross_entropy(logits: Array, labels: Array, weight: Array) -> Array:
     """Return the mean over labelled rows of -log Q[i, y_i] in nats, the second term of Eq. (4).
 
-    It is 0 if all labels are -1. The paper prints +Σ y log g, which is smallest where the head is
-    wrong.
+    It is 0 if all labels are -1. The paper prints +Σ y log g, smallest where the head is wrong.
     """
     log_q = jax.nn.log_softmax(logits)
     picked = jnp.take_along_axis(log_q, jnp.maximum(labels, 0)[:, None], axis=1)[:, 0]

@@ -42,10 +42,7 @@ _CHUNK = 4096  # ours: rows for which features are computed at a time
 
 @dataclass(frozen=True)
 class Features:
-    """The networks' features of n rows: `z_c` for the server, latent `z` and sample-related `z_x`.
-
-    `assignments` is Q^m (n, K), with rows that sum to 1.
-    """
+    """The networks' features of n rows: `z_c` for the server, `z`, `z_x`, and Q^m (n, K)."""
 
     z: Floats
     z_c: Floats

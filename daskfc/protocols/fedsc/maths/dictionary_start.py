@@ -94,8 +94,7 @@ def count_atoms(
 def default_atoms(X: ArrayLike, width: float) -> int:
     """Return the default number of atoms of a client, in [1, min(n, 1000)] (D98).
 
-    It is `count_atoms` for 0.99; where that exceeds 200, for 0.95 but at least 200. Privacy: it
-    leaves the client in clear.
+    It is `count_atoms` for 0.99; above 200, for 0.95 but at least 200. Privacy: sent in clear.
     """
     check_params("default_atoms", {"width": width}, {"width": real(above=0)})
     return _enough(_sums_of_eigenvalues(X, width, seed=0, max_samples=_READ))
@@ -197,10 +196,7 @@ def first_dictionary(moments: Moments, n_atoms: int, seed: int) -> Floats:
 
 
 def normal_dictionary(n_atoms: int, n_features: int, n_clients: int, seed: int) -> Floats:
-    """Return the published start (d, m): the mean of one standard normal per client.
-
-    Every entry has standard deviation 1 / √P.
-    """
+    """Return the published start (d, m), the mean of P standard normals: σ = 1 / √P."""
     params = {"n_atoms": n_atoms, "n_features": n_features, "n_clients": n_clients, "seed": seed}
     rules = {name: integer(0 if name == "seed" else 1) for name in params}
     check_params("the first dictionary", params, rules)

@@ -79,10 +79,7 @@ def _coefficients(K_zx: Floats, K_zz: Floats, ridge: float) -> Floats:
 
 
 def objective(K_zx: Floats, K_zz: Floats, C: Floats, ridge: float) -> float:
-    """Return the client's objective, Eq. (8): ½ |ϕ(X) - ϕ(Z) C|² + ½ λ |C|².
-
-    No n × n kernel is formed: Tr K(X, X) = n for the Gaussian.
-    """
+    """Return the client's objective, Eq. (8): ½ |ϕ(X) - ϕ(Z) C|² + ½ λ |C|²."""
     # ½ n - Tr(Cᵀ K_zx) + ½ Tr(Cᵀ (K_zz + λI) C), the last from the (d, d) matrix C Cᵀ
     A = C @ C.T
     smooth = np.vdot(A, K_zz) + ridge * np.trace(A)

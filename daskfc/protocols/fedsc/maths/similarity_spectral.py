@@ -46,10 +46,7 @@ def normalised_with_loops(graph: Graph) -> NormalisedAdjacency:
 
 
 def graph_embedding(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) -> Floats:
-    """Return the rows (n, K) that Ng, Jordan and Weiss cluster: unit rows of the top eigenvectors.
-
-    Rows of zeros stay.
-    """
+    """Return the rows (n, K) that Ng, Jordan and Weiss cluster: unit rows of top eigenvectors."""
     n = adjacency.root_degrees.size
     check_params("graph_embedding", {"n_clusters": n_clusters}, {"n_clusters": integer(1, n)})
     U = laplacian_embedding(adjacency, n_clusters, seed)

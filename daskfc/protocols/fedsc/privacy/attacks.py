@@ -75,8 +75,7 @@ def _step(jacobian: Floats, residual: Floats, damping: Floats) -> Floats:
 def _plane(Z: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the atoms in coordinates of their own plane, its origin (m,) and its axes (q, m).
 
-    Where the plane is not all of R^m, atoms have a last coordinate of 0, the distance from it; no
-    kernel value depends on the direction of a row from the plane.
+    Where the plane is not all of R^m, atoms have a last coordinate of 0, their distance from it.
     """
     origin = Z.mean(0)
     _, singular, axes = np.linalg.svd(Z - origin, full_matrices=False)

@@ -81,10 +81,7 @@ class Krylov:
     def has_converged(
         self, *, least: int, threshold: float | None = None, tolerance: float = CONVERGED
     ) -> bool:
-        """Whether the `least` largest Ritz pairs, and all above `threshold`, are eigenpairs.
-
-        `tolerance` is for residuals over the largest Ritz value.
-        """
+        """Whether the `least` largest Ritz pairs, and all above `threshold`, are eigenpairs."""
         m, q = self.basis.shape
         if q == m:
             return True

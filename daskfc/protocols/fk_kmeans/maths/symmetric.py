@@ -16,10 +16,7 @@ def packed_size(n: int) -> int:
 
 
 def packed(G: Floats) -> Floats:
-    """Return the upper triangle, row by row, with entries off the diagonal times √2.
-
-    Its norm is the Frobenius norm of G, so noise on it is calibrated to G.
-    """
+    """Return the upper triangle, row by row, with entries off the diagonal times √2."""
     row, column = np.triu_indices(len(G))
     values: Floats = G[row, column]
     values[row != column] *= math.sqrt(2.0)

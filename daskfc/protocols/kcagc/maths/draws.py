@@ -28,9 +28,9 @@ def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> 
 
 
 def filled(labels: Integers, nearest: Floats, k: int, order: Integers) -> Integers:
-    """Return labels (A, n) with every empty cluster given the farthest node of a larger cluster.
+    """Return labels (A, n) in which empty clusters get the farthest node of a larger cluster.
 
-    Only nodes at a positive distance count, of equally far ones the first in `order`.
+    Its distance must be positive; in a tie the first node in `order` is taken.
     """
     labels = labels.copy()
     for row, far in zip(labels, nearest, strict=True):

@@ -47,10 +47,7 @@ def local_clusters(
 
 
 def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
-    """Return each node's intersection of partitions (n,), and the sizes (v,) of the non-empty ones.
-
-    They are numbered in the order of their clusters, not of nodes.
-    """
+    """Return each node's intersection of partitions (n,), and the sizes (v,) of non-empty ones."""
     if not labels:
         raise InvalidInput(
             "intersections need the local clusters of at least 1 participant; got 0. Pass some."

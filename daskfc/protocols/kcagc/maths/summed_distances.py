@@ -28,9 +28,9 @@ class CentresAtNodes:
 
 @dataclass(frozen=True)
 class CentresAtMeans:
-    """A request to take the weighted means of these labels (A, n) as centres; -1 counts nowhere.
+    """Take the weighted means of these labels (A, n) as centres; -1 is left out.
 
-    `wanted` (A, k) says which of the centres, None all.
+    `wanted` (A, k) selects some of the centres, None all.
     """
 
     labels: Integers

@@ -129,10 +129,7 @@ class LloydState:
 
 
 def begin(settings: LloydSettings, weights: Floats) -> LloydState:
-    """Return the state that requests the first sum; refuse fewer nodes than clusters.
-
-    Weights (n,) are positive.
-    """
+    """Return the state that requests the first sum; refuse fewer nodes than clusters."""
     n, runs = weights.size, settings.n_init
     if n < settings.n_clusters:
         raise InvalidInput(
