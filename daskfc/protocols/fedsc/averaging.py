@@ -142,7 +142,7 @@ class Averaging:
     def _hangs_on_reports(self) -> bool:
         """Whether each round waits for the previous one's report.
 
-        It may be the last one; and a release, recorded beforehand, must not be if a round failed.
+        The previous round may be the last; and if it fails, no further release may be recorded.
         """
         return self.settings.tolerance > 0 or isinstance(self.planned.noise, FactorNoise)
 

@@ -54,7 +54,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     n_clusters : int
         Number of clusters, the paper's k.
     n_features : int
-        D >= k + 2, random features of a sample, drawn anew in each iteration.
+        D, random features of a sample, drawn anew in each iteration; at least k + 2, and s.
     n_eigenvectors : int, optional
         s, coordinates of a sample that are clustered; k by default.
     iterations : int
@@ -274,7 +274,7 @@ class FederatedKernelKMeans(FederatedClusterer):
             width = agree_on_width(federation, sums, self.kernel, hidden=hidden)
         plan = federation.on_server(server.plan_of, count, width, self.kernel_width, None)
         told = federation.publish(plan)
-        if shifts and told.width == 0.0:  # samples are so far from the origin that rounding hid it
+        if shifts and told.width == 0.0:  # rounding hides it if samples are far from the origin
             centre = agree_on_centre(federation, sums)
             width = agree_on_width(federation, sums, self.kernel, centre=federation.tell(centre))
             plan = federation.on_server(server.plan_of, count, width, None, centre)

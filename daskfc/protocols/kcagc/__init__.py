@@ -38,7 +38,7 @@ Departures  (1) The server is a party of its own, which holds no data: as writte
             (6) Rows are divided by global norms by default (basis "U" is as written), local
                 clusters are then of directions, and one round on all samples refines the result.
             (7) Distances to landmarks are summed once, in place of those to every round's centres,
-                where the server would learn as much from these; "centres" is as written.
+                where the server would learn as much from the latter; "centres" is as written.
             (8) Samples are clustered in an order of their values; sums are rounded to 34 bits.
             (9) With more than five participants, each shares masks with its neighbours on a circle
                 only, not with all others.

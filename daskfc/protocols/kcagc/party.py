@@ -121,7 +121,7 @@ def project(data: ClientStore, projection: Projection) -> Floats:
 
 
 def project_new(data: ClientStore, new: ClientStore, projection: Projection) -> Floats:
-    """Return new samples' coordinates, filtered over their own graph, in the fit's basis."""
+    """Return new samples' coordinates in the fit's basis, filtered over their graph, if any."""
     X = filtered_columns(data, projection)
     U = singular_coordinates(X, projection.n_clusters, "U")
     images = X.T @ U  # (d, k): V Σ

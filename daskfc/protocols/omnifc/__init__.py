@@ -19,7 +19,7 @@ Messages    who → whom           class            what it reveals
                                                   whether the samples are the same as before
             client → server      MaskedPart, Reach, NearestApart   where needed: a sum of the
                                                   samples; rounded, their largest distance from
-                                                  its mean, and the smallest positive one of two
+                                                  its mean, and the smallest one of two that differ
             server → client      Centre           of samples far from the origin, the mean, rounded
             server → caller      PublicPlan       numbers of samples and features, range
             server → evaluators  RowPositions     places of the rows, in an arbitrary order

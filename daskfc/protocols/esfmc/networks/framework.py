@@ -28,7 +28,7 @@ except ImportError as error:
 
 
 def device_of(name: str) -> "jax.Device":
-    """Return the first device of a kind; refuse others than "auto", "cpu" and "gpu", or no GPU."""
+    """Return the first device of a kind, for "auto" a GPU if any; refuse a missing GPU."""
     if name not in ("auto", "cpu", "gpu"):
         raise InvalidInput(
             f"the device of the networks must be one of 'auto', 'cpu', 'gpu'; got {name!r}. "
