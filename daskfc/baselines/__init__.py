@@ -1,15 +1,15 @@
 """Baselines for comparison: other federated methods, and central algorithms on pooled raw data."""
 
-from daskfc.baselines.ce_pca import CEPCA
-from daskfc.baselines.central import Central
-from daskfc.baselines.dsc import DSC
-from daskfc.baselines.fedmavg import FedMAvg
-from daskfc.baselines.ffcm import FFCM
-from daskfc.baselines.graphs import AGC, GCC
-from daskfc.baselines.k_fed import KFED
-from daskfc.baselines.mufc import MUFC
-from daskfc.baselines.rfk_kmeans import RFKKMeans
-from daskfc.baselines.views import JoinedViews, OneView
+from daskfc.baselines.centers.dsc import DSC
+from daskfc.baselines.centers.fedmavg import FedMAvg
+from daskfc.baselines.centers.ffcm import FFCM
+from daskfc.baselines.centers.k_fed import KFED
+from daskfc.baselines.centers.mufc import MUFC
+from daskfc.baselines.kernels.ce_pca import CEPCA
+from daskfc.baselines.kernels.rfk_kmeans import RFKKMeans
+from daskfc.baselines.pooled.central import Central
+from daskfc.baselines.pooled.graphs import AGC, GCC
+from daskfc.baselines.pooled.views import JoinedViews, OneView
 from daskfc.federation.methods.estimator import FederatedClusterer
 
 __all__ = [

@@ -4,18 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from daskfc.baselines import (
-    ce_pca,
-    central,
-    dsc,
-    fedmavg,
-    ffcm,
-    graphs,
-    k_fed,
-    mufc,
-    rfk_kmeans,
-    views,
-)
+from daskfc.baselines.centers import dsc, fedmavg, ffcm, k_fed, mufc
+from daskfc.baselines.kernels import ce_pca, rfk_kmeans
+from daskfc.baselines.pooled import central, graphs, views
 from daskfc.clustering.clusterers.local_labels import LocalLabels
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape

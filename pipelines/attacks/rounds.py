@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 from daskfc.coding import SecretKey
 from daskfc.privacy import averaged_releases, terms_of_subset_sums
 from daskfc.protocols.fedsc.maths.kernel_dictionary import local_update
-from daskfc.protocols.fedsc.noise import DataNoise
+from daskfc.protocols.fedsc.privacy.noise import DataNoise
 
 
 def subset_dictionaries(participation: float, rounds: int = 60) -> tuple[int, float]:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from daskfc.baselines import BASELINES, Central
-from daskfc.baselines.central import cluster_pool, place_rows, raw_rows, table_shape
+from daskfc.baselines.pooled.central import cluster_pool, place_rows, raw_rows, table_shape
 from daskfc.clustering import CLUSTERERS, make_clusterer
 from daskfc.errors import InvalidInput
 from daskfc.metrics import kappa

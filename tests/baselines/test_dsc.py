@@ -8,9 +8,9 @@ import scipy.linalg
 from sklearn.base import clone
 from sklearn.cluster import KMeans, SpectralClustering
 
-import daskfc.baselines.dsc as module
+import daskfc.baselines.centers.dsc as module
 from daskfc.baselines import DSC
-from daskfc.baselines.dsc import SharedSample, aligned_rows, embedded_centers, first_rows
+from daskfc.baselines.centers.dsc import SharedSample, aligned_rows, embedded_centers, first_rows
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation, Message, check_message
 from daskfc.metrics import kappa

@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import daskfc.baselines
-from daskfc.baselines import CEPCA, FFCM, KFED, MUFC, Central, FedMAvg, RFKKMeans, central
+from daskfc.baselines import CEPCA, FFCM, KFED, MUFC, Central, FedMAvg, RFKKMeans
+from daskfc.baselines.pooled import central
 from daskfc.clustering import make_clusterer
 from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.errors import InvalidInput, PartyError, PrivacyError

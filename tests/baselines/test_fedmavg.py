@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from daskfc.baselines import FedMAvg
-from daskfc.baselines.fedmavg import (
+from daskfc.baselines.centers.fedmavg import (
     Basis,
     average_basis,
     basis_shift,

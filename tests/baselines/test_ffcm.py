@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskfc.baselines import FFCM
-from daskfc.baselines.centers import GlobalCenters
-from daskfc.baselines.ffcm import (
+from daskfc.baselines.centers.centers import GlobalCenters
+from daskfc.baselines.centers.ffcm import (
     FuzzyCenters,
     center_shift,
     first_centers,
@@ -16,7 +16,7 @@ from daskfc.baselines.ffcm import (
     local_centers,
     merge_centers,
 )
-from daskfc.baselines.lloyd import assign
+from daskfc.baselines.centers.lloyd import assign
 from daskfc.errors import InvalidInput
 from daskfc.federation import check_message
 from daskfc.metrics import kappa

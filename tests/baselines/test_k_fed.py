@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskfc.baselines import KFED
-from daskfc.baselines.k_fed import (
+from daskfc.baselines.centers.k_fed import (
     LocalCenters,
     core_of,
     global_groups,

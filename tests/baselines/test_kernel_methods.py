@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daskfc.baselines import CEPCA, RFKKMeans
-from daskfc.baselines.ce_pca import (
+from daskfc.baselines.kernels.ce_pca import (
     OwnRepresentatives,
     PointSketch,
     Representatives,
@@ -22,8 +22,8 @@ from daskfc.baselines.ce_pca import (
     tell_representatives,
     tell_shares,
 )
-from daskfc.baselines.kernel_methods import KernelChoice
-from daskfc.baselines.rfk_kmeans import feature_labels, feature_rows
+from daskfc.baselines.kernels.kernel_methods import KernelChoice
+from daskfc.baselines.kernels.rfk_kmeans import feature_labels, feature_rows
 from daskfc.clustering.kernels.features import KERNELS
 from daskfc.errors import InvalidInput
 from daskfc.secure.sums import KernelWidth

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskfc.baselines.lloyd import (
+from daskfc.baselines.centers.lloyd import (
     assign,
     kmeans_plus_plus,
     lloyd,

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskfc.baselines import MUFC
-from daskfc.baselines.lloyd import assign, kmeans_plus_plus, lloyd
-from daskfc.baselines.mufc import (
+from daskfc.baselines.centers.lloyd import assign, kmeans_plus_plus, lloyd
+from daskfc.baselines.centers.mufc import (
     BinCounts,
     Extent,
     Grid,

@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import MinMaxScaler
 
 from daskfc.baselines import JoinedViews, OneView
-from daskfc.baselines.views import joined_columns
+from daskfc.baselines.pooled.views import joined_columns
 from daskfc.clustering.clusterers.local_labels import spectral_labels
 from daskfc.errors import PrivacyError
 from daskfc.federation import Federation

@@ -20,8 +20,8 @@ from daskfc.federation.steps.calls import Forward
 from daskfc.federation.steps.handles import InnerCall, Slot
 from daskfc.federation.steps.uses import identity, uses_of
 from daskfc.protocols import FederatedKernelKMeans, FedSC, OmniFC
-from daskfc.protocols.fedsc.noise import DataNoise
 from daskfc.protocols.fedsc.party import samples_of
+from daskfc.protocols.fedsc.privacy.noise import DataNoise
 from daskfc.secure.distances.parties.party import encode_rows
 from daskfc.secure.prepare.steps import zero_rows
 from daskfc.secure.sums.plain import plain_part

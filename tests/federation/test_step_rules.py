@@ -16,8 +16,8 @@ from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.federation.steps.rules import Announced, as_announced, broken_rule, takes
 from daskfc.protocols.esfmc.noise import FeatureNoise
 from daskfc.protocols.esfmc.party import tell_features
-from daskfc.protocols.fedsc.noise import DataNoise, RelativeNoise, noise_of
 from daskfc.protocols.fedsc.party import rows_of, samples_of, weighted_update
+from daskfc.protocols.fedsc.privacy.noise import DataNoise, RelativeNoise, noise_of
 from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.party import noisy_gram
 from daskfc.secure.distances.parties.party import encode_rows

@@ -10,7 +10,7 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.journal import Releases
 from daskfc.protocols.fedsc.messages import DictionaryChange, KernelPlan, Resumed
-from daskfc.protocols.fedsc.noise import FactorNoise, Noise
+from daskfc.protocols.fedsc.privacy.noise import FactorNoise, Noise
 from daskfc.secure.sums import Aggregation, open_sum
 
 __all__ = [

@@ -15,12 +15,12 @@ from daskfc.privacy import Noised, Part
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients
 from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, KernelPlan, Reconstruction
-from daskfc.protocols.fedsc.noise import ANNOUNCED, DataNoise, FactorNoise, Noise
 from daskfc.protocols.fedsc.privacy.bounds import (
     feature_residual,
     perturbed_data_bound,
     perturbed_factors_bound,
 )
+from daskfc.protocols.fedsc.privacy.noise import ANNOUNCED, DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
 __all__ = ["diagnose", "reconstruction_of"]

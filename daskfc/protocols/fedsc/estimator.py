@@ -26,19 +26,19 @@ from daskfc.federation.methods.samples import (
 from daskfc.protocols.fedsc import averaging as stage_one
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Averaging, AveragingSettings, Planned, secure_sums
-from daskfc.protocols.fedsc.budget import charged, cost_of, spent_of
-from daskfc.protocols.fedsc.coded import CodedSimilarity, choose_coded
 from daskfc.protocols.fedsc.diagnosis import diagnose
 from daskfc.protocols.fedsc.journal import Releases, journal_of, resumed
 from daskfc.protocols.fedsc.messages import FactorView, Resumed
-from daskfc.protocols.fedsc.noise import (
+from daskfc.protocols.fedsc.privacy.budget import charged, cost_of, spent_of
+from daskfc.protocols.fedsc.privacy.noise import (
     DataNoise,
     FactorNoise,
     Noise,
     RelativeNoise,
     noise_of,
 )
-from daskfc.protocols.fedsc.similarities import Fitted, SimilarityClustering, predict_new
+from daskfc.protocols.fedsc.similarity.coded import CodedSimilarity, choose_coded
+from daskfc.protocols.fedsc.similarity.similarities import Fitted, SimilarityClustering, predict_new
 from daskfc.protocols.fedsc.start import Start, keep
 from daskfc.secure.sums import check_maskers
 from daskfc.stores import ClientStore

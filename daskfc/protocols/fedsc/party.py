@@ -23,7 +23,7 @@ from daskfc.protocols.fedsc.messages import (
     KernelSummary,
     SimilarityRows,
 )
-from daskfc.protocols.fedsc.noise import ANNOUNCED, DataNoise, FactorNoise, Noise
+from daskfc.protocols.fedsc.privacy.noise import ANNOUNCED, DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
 __all__ = [

@@ -12,7 +12,6 @@ from daskfc.federation import Checkpoints
 from daskfc.federation.methods.cluster_scores import ClusterScores, without_errors
 from daskfc.federation.methods.sample_map import SampleMap, map_of_points, mapped_rows
 from daskfc.federation.methods.samples import ClientLabels
-from daskfc.protocols.fedsc.graph import OrderedGraph, order_of_similar
 from daskfc.protocols.fedsc.journal import Journal
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
@@ -35,6 +34,7 @@ from daskfc.protocols.fedsc.messages import (
     SimilarityRows,
 )
 from daskfc.protocols.fedsc.party import weight_of
+from daskfc.protocols.fedsc.similarity.graph import OrderedGraph, order_of_similar
 from daskfc.secure.sums import Total
 
 __all__ = [

@@ -12,10 +12,11 @@ from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape
 from daskfc.federation.planning.stand_ins import labels_for_each
 from daskfc.privacy import Noised, Part
-from daskfc.protocols.fedsc import coded_rows, graph, journal, party, server, start
-from daskfc.protocols.fedsc.graph import RoundedSimilarities
+from daskfc.protocols.fedsc import journal, party, server, start
 from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary
-from daskfc.protocols.fedsc.noise import FactorNoise, Noise
+from daskfc.protocols.fedsc.privacy.noise import FactorNoise, Noise
+from daskfc.protocols.fedsc.similarity import coded_rows, graph
+from daskfc.protocols.fedsc.similarity.graph import RoundedSimilarities
 
 __all__ = ["STAND_INS"]
 

@@ -10,7 +10,6 @@ from daskfc.clustering.kernels.low_rank_similarity import (
     similarity_rows,
 )
 from daskfc.protocols.fedsc import party
-from daskfc.protocols.fedsc.graph import order_of_similar
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
     default_atoms,
@@ -20,6 +19,7 @@ from daskfc.protocols.fedsc.maths.dictionary_start import (
 )
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph, cluster_rows
+from daskfc.protocols.fedsc.similarity.graph import order_of_similar
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import order_of
 

@@ -23,12 +23,12 @@ from daskfc.errors import InvalidInput, OverflowRefused, PartyError
 from daskfc.federation import Federation, Message, array
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.privacy import Noised
-from daskfc.protocols.fedsc import coded, coded_rows
-from daskfc.protocols.fedsc.coded import choose_coded, coded_predict, coded_similarity
-from daskfc.protocols.fedsc.coded_rows import SquaredNorms
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, first_dictionary
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph
+from daskfc.protocols.fedsc.similarity import coded, coded_rows
+from daskfc.protocols.fedsc.similarity.coded import choose_coded, coded_predict, coded_similarity
+from daskfc.protocols.fedsc.similarity.coded_rows import SquaredNorms
 from daskfc.secure.distances.parties.party import share_of
 from daskfc.secure.distances.routes import rows as secure_rows
 from daskfc.secure.distances.routes.rows import RowSummary

@@ -11,8 +11,8 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc import server
-from daskfc.protocols.fedsc.graph import OrderedGraph, order_of_similar
 from daskfc.protocols.fedsc.maths.similarity_spectral import graph_eigengaps, row_eigengaps
+from daskfc.protocols.fedsc.similarity.graph import OrderedGraph, order_of_similar
 from daskfc.runs.execution.choice import choose_n_clusters
 from daskfc.testing.federation import stores_of
 

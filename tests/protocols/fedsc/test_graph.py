@@ -6,7 +6,7 @@ import pytest
 from daskfc import FedSC
 from daskfc.clustering.kernels.low_rank_similarity import similarity_graph
 from daskfc.federation import Federation
-from daskfc.protocols.fedsc import graph
+from daskfc.protocols.fedsc.similarity import graph
 from daskfc.testing.federation import stores_of
 
 K = 2

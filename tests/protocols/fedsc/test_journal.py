@@ -11,7 +11,7 @@ from daskfc.federation import Checkpoints
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.journal import Journal, Releases, expect, journal_of, resumed
-from daskfc.protocols.fedsc.noise import noise_of
+from daskfc.protocols.fedsc.privacy.noise import noise_of
 from daskfc.runs.outcome.failures import same_again
 from tests.faults import tears
 

@@ -12,8 +12,8 @@ from daskfc.privacy import Accountant, GaussianEvent, Noised, classical_sigma, g
 from daskfc.protocols import FedSC
 from daskfc.protocols.fedsc.maths.kernel_dictionary import local_update
 from daskfc.protocols.fedsc.messages import Dictionary, FinalDictionary, KernelPlan
-from daskfc.protocols.fedsc.noise import DataNoise, FactorNoise, RelativeNoise, noise_of
 from daskfc.protocols.fedsc.party import rows_of, samples_of, weighted_update
+from daskfc.protocols.fedsc.privacy.noise import DataNoise, FactorNoise, RelativeNoise, noise_of
 from daskfc.protocols.fedsc.privacy.noise_scale import composed_sigma
 from daskfc.testing.federation import stores_of
 from tests.protocols.fedsc.one_place import ROWS, K

@@ -7,8 +7,8 @@ from daskfc.coding import SecretKey
 from daskfc.errors import PrivacyError
 from daskfc.privacy import averaged_releases
 from daskfc.protocols import FedSC
-from daskfc.protocols.fedsc.noise import DataNoise
 from daskfc.protocols.fedsc.party import new_samples, samples_of
+from daskfc.protocols.fedsc.privacy.noise import DataNoise
 from daskfc.stores import ClientStore, write_store
 from pipelines.attacks.rounds import averaged_rows, subset_dictionaries
 

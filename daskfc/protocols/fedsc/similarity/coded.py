@@ -9,7 +9,7 @@ from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.methods.samples import ClientLabels
-from daskfc.protocols.fedsc.coded_rows import (
+from daskfc.protocols.fedsc.similarity.coded_rows import (
     graph_of_distances,
     joined_votes,
     squared_norms,

@@ -33,8 +33,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.baselines.centers import CenterClusterer, GlobalCenters
-from daskfc.baselines.lloyd import kmeans_plus_plus, weighted_k_means
+from daskfc.baselines.centers.centers import CenterClusterer, GlobalCenters
+from daskfc.baselines.centers.lloyd import kmeans_plus_plus, weighted_k_means
 from daskfc.checks import integer, one_of, real
 from daskfc.clustering.clusterers.fuzzy import memberships
 from daskfc.errors import InvalidInput

@@ -39,7 +39,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from daskfc.baselines.lloyd import weighted_k_means
+from daskfc.baselines.centers.lloyd import weighted_k_means
 from daskfc.baselines.maths.walk_embedding import match_signs, neighbour_similarity, walk_embedding
 from daskfc.checks import integer, optional, real
 from daskfc.clustering.kernels.low_rank_similarity import default_neighbors

@@ -30,8 +30,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from daskfc.baselines.centers import CenterClusterer, GlobalCenters
-from daskfc.baselines.lloyd import kmeans_plus_plus, lloyd, weighted_k_means
+from daskfc.baselines.centers.centers import CenterClusterer, GlobalCenters
+from daskfc.baselines.centers.lloyd import kmeans_plus_plus, lloyd, weighted_k_means
 from daskfc.checks import integer, optional, real
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Message, PerClient, Sent, array

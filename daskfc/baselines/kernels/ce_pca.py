@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from daskfc.baselines.kernel_methods import FederatedKernelClusterer, KernelChoice
+from daskfc.baselines.kernels.kernel_methods import FederatedKernelClusterer, KernelChoice
 from daskfc.baselines.maths.kernel_pca import (
     SpanOfSamples,
     drawn,

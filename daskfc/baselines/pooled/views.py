@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc import seeds
-from daskfc.baselines.central import BLOCK_BYTES, RawRows, TableShape, raw_rows, table_shape
+from daskfc.baselines.pooled.central import BLOCK_BYTES, RawRows, TableShape, raw_rows, table_shape
 from daskfc.checks import Constraint, integer
 from daskfc.clustering import Clusterer, make_clusterer
 from daskfc.clustering.clusterers.local_labels import LocalLabels, spectral_labels

@@ -9,10 +9,10 @@ from daskfc.federation.methods.cluster_scores import ClusterScores
 from daskfc.federation.methods.samples import LabelledSamples, labelled_new
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Planned
-from daskfc.protocols.fedsc.coded import CodedSimilarity, coded_predict, coded_similarity
-from daskfc.protocols.fedsc.graph import graph_of_rows
 from daskfc.protocols.fedsc.messages import KernelPlan
-from daskfc.protocols.fedsc.noise import DataNoise, Noise
+from daskfc.protocols.fedsc.privacy.noise import DataNoise, Noise
+from daskfc.protocols.fedsc.similarity.coded import CodedSimilarity, coded_predict, coded_similarity
+from daskfc.protocols.fedsc.similarity.graph import graph_of_rows
 from daskfc.stores import ClientStore
 
 __all__ = ["Fitted", "SimilarityClustering", "predict_new"]

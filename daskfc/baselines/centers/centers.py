@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from daskfc.baselines.lloyd import assign
+from daskfc.baselines.centers.lloyd import assign
 from daskfc.checks import integer
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array

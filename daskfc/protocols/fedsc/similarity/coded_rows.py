@@ -33,8 +33,8 @@ from daskfc.coding import ResidueSystem
 from daskfc.federation import Message, NoiseMultiplier, array
 from daskfc.federation.methods.samples import ClientLabels
 from daskfc.pairwise import DistanceTiles
-from daskfc.protocols.fedsc.graph import OrderedGraph
 from daskfc.protocols.fedsc.server import vote
+from daskfc.protocols.fedsc.similarity.graph import OrderedGraph
 from daskfc.secure.distances import Columns, RowPlan
 from daskfc.secure.distances.routes.rows import QuantisedRows
 

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from daskfc.baselines.kernel_methods import FederatedKernelClusterer, KernelChoice
+from daskfc.baselines.kernels.kernel_methods import FederatedKernelClusterer, KernelChoice
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.methods.samples import LabelledSamples, own_labels
 from daskfc.secure.kmeans import nearest_labels

@@ -33,8 +33,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.baselines.centers import CenterClusterer, GlobalCenters
-from daskfc.baselines.lloyd import lloyd, means_of
+from daskfc.baselines.centers.centers import CenterClusterer, GlobalCenters
+from daskfc.baselines.centers.lloyd import lloyd, means_of
 from daskfc.checks import integer, optional
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.errors import InvalidInput

@@ -7,7 +7,7 @@ from typing import Any
 from daskfc.errors import PrivacyError
 from daskfc.federation import Federation
 from daskfc.privacy import Accountant, GaussianEvent
-from daskfc.protocols.fedsc.noise import Noise, RelativeNoise
+from daskfc.protocols.fedsc.privacy.noise import Noise, RelativeNoise
 
 __all__ = ["charged", "cost_of", "spent_of"]
 
