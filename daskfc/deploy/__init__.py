@@ -1,6 +1,5 @@
 """Where parties run: the cluster's YAML file, and the processes that are started by it."""
 
-from daskfc.deploy.config.config import ClusterConfig, ExistingCluster, LocalCluster, load_cluster
-from daskfc.deploy.processes.local import LocalParties
+import lazy_loader as _lazy
 
-__all__ = ["ClusterConfig", "ExistingCluster", "LocalCluster", "LocalParties", "load_cluster"]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -12,7 +12,7 @@ import pytest
 from daskfc.errors import InvalidInput
 from daskfc.federation import Ledger, LedgerRow
 from daskfc.federation.ledger import ledger
-from daskfc.federation.ledger.ledger import LedgerFile, collected
+from daskfc.federation.ledger.rows import LedgerFile, collected
 
 
 def row(message="Vector", run="r", time=1.0, **changes):

@@ -9,7 +9,7 @@ from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput
 from daskfc.federation.ledger.chain import Head, linked, read_chain, read_head
 from daskfc.federation.ledger.key import ID_LENGTH, LedgerKey, signer_of
-from daskfc.federation.ledger.ledger import LedgerFile
+from daskfc.federation.ledger.rows import LedgerFile
 from tests.federation.test_ledger import row
 
 KEY = LedgerKey(SecretKey.from_bytes(bytes(range(32))))

@@ -381,13 +381,12 @@ def test_a_local_federation_has_clients_that_its_file_knows(tmp_path):
 
 
 def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
-    started, closed, warmed, client = [], [], [], DaskClient()
+    started, closed, client = [], [], DaskClient()
 
     class Processes:
         address, loop = "tcp://127.0.0.1:1", object()
 
         def __init__(self, *given):
-            assert warmed == [True]  # once here, and not in every worker
             started.append(given)
             assert all(Path(party.scratch).is_dir() for party in given[1].values())
 
@@ -398,7 +397,6 @@ def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
         assert (address, timeout, loop) == (Processes.address, 10, Processes.loop)
         return client
 
-    monkeypatch.setattr(opening, "warm_up", lambda: warmed.append(True))
     monkeypatch.setattr(opening, "LocalParties", Processes)
     monkeypatch.setattr(opening, "connect_client", connect)
     urls = stores_of(tmp_path, {"b": np.eye(2), "a": np.eye(2)}, columns={"a": "xy", "b": "zx"})

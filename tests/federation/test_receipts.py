@@ -8,8 +8,8 @@ import pytest
 
 from daskfc.errors import EgressRefused, LedgerError
 from daskfc.federation.ledger.chain import read_chain
-from daskfc.federation.ledger.ledger import LedgerFile
 from daskfc.federation.ledger.receipts import Receipts
+from daskfc.federation.ledger.rows import LedgerFile
 from daskfc.federation.messages.envelopes import Outgoing
 from tests.federation import steps
 

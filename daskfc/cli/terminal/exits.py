@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -24,7 +24,10 @@ from daskfc.errors import (
     RunHeld,
     StoreAway,
 )
-from daskfc.runs import Run, RunFailed
+from daskfc.runs.outcome.failures import RunFailed
+
+if TYPE_CHECKING:
+    from daskfc.runs import Run  # a party and a scheduler need nothing of it
 
 __all__ = [
     "BAD_INPUT", "FAILED", "LATER", "Ended", "exits", "serves_until_told", "signals_as_interrupt",
@@ -111,7 +114,7 @@ def serves_until_told() -> Iterator[None]:
         yield
 
 
-def _hint(run: Run | None) -> str:
+def _hint(run: "Run | None") -> str:
     if run is None:
         return ""
     try:
@@ -137,7 +140,7 @@ def _end(code: int, sentence: str) -> NoReturn:
 
 
 @contextmanager
-def exits(*, run: Run | None = None) -> Iterator[None]:
+def exits(*, run: "Run | None" = None) -> Iterator[None]:
     """Turn errors into one line and an exit code; `run` is what an interrupt leaves behind."""
     try:
         yield

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from daskfc.errors import InvalidInput
-from daskfc.stores.dealing.config import client_name
+from daskfc.stores.dealing.names import client_name
 
 __all__ = ["ROLES", "SCHEME", "Peer", "check_identity", "is_loopback", "peer_of", "peer_of_stream"]
 

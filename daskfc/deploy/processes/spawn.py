@@ -1,6 +1,7 @@
 """Starting worker processes fast, and without running the user's script again in each."""
 
 import contextlib
+import importlib
 import importlib.util
 import multiprocessing
 import multiprocessing.util
@@ -95,6 +96,16 @@ def prepare_forkserver() -> None:
         multiprocessing.set_forkserver_preload(there)
         _keep_sockets_in(own_folder())
         _start_forkserver()
+        with without_main():  # until all is loaded, and what nobody has compiled yet is compiled
+            first = context.Process(target=_nothing)
+            first.start()
+            first.join()
+    else:
+        importlib.import_module(_PRELOAD[-1])  # compiled once here, and not by every worker at once
+
+
+def _nothing() -> None:
+    """Run in the first process that is forked."""
 
 
 def _start_forkserver() -> None:

@@ -19,7 +19,8 @@ from daskfc.federation.driver.stage import Stage
 from daskfc.federation.driver.waiting import Absences, Refusals, translated, wait_for
 from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.federation.identity.session_key import SessionKey
-from daskfc.federation.ledger.ledger import Ledger, Page, Place, collected
+from daskfc.federation.ledger.ledger import Ledger
+from daskfc.federation.ledger.rows import Page, Place, collected
 from daskfc.federation.messages.declaration import CALLER, SERVER, Message, role_of
 from daskfc.federation.messages.envelopes import Outgoing, message_of
 from daskfc.federation.party.gate import content_of_end, content_of_reading, signed_content

@@ -12,7 +12,6 @@ from typing import Any
 import psutil
 from distributed import Client
 
-from daskfc.coding import warm_up
 from daskfc.coding.residues.streams import SecretKey
 from daskfc.deploy import ExistingCluster, LocalCluster, LocalParties, load_cluster
 from daskfc.deploy.config.config import SecurityFiles, TrustedStart
@@ -123,7 +122,6 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
         }
         for party in parties.values():
             Path(party.scratch).mkdir()
-        warm_up()  # once here, and not in every worker at the same time
         processes = LocalParties(config, parties, PartyNanny)
         stack.callback(processes.close)
         dask_client = connect_client(processes.address, timeout=10, loop=processes.loop)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from daskfc.deploy.connections.metrics_page import Family
-from daskfc.federation.ledger.ledger import LedgerRow
+from daskfc.federation.ledger.rows import LedgerRow
 
 __all__ = ["Counts", "families_of_scheduler"]
 

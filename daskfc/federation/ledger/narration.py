@@ -8,7 +8,7 @@ from typing import TextIO
 
 from rich.filesize import decimal
 
-from daskfc.federation.ledger.ledger import LedgerRow
+from daskfc.federation.ledger.rows import LedgerRow
 
 __all__ = ["Narration"]
 

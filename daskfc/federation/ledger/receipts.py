@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from weakref import WeakSet
 
-from daskfc.federation.ledger.ledger import LedgerFile
+from daskfc.federation.ledger.rows import LedgerFile
 from daskfc.federation.messages.digests import content_digest, salted
 from daskfc.federation.messages.envelopes import Outgoing
 

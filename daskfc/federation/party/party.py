@@ -25,9 +25,9 @@ from daskfc.federation.identity.pseudonyms import has_ids, pseudonyms_of, under_
 from daskfc.federation.identity.session_key import content_of_signed
 from daskfc.federation.ledger.counts import Counts
 from daskfc.federation.ledger.key import LedgerKey
-from daskfc.federation.ledger.ledger import LedgerFile
 from daskfc.federation.ledger.narration import Narration
 from daskfc.federation.ledger.receipts import Receipts
+from daskfc.federation.ledger.rows import LedgerFile
 from daskfc.federation.messages.declaration import (
     CALLER,
     SERVER,

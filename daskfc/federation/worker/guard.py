@@ -43,7 +43,7 @@ from daskfc.deploy.connections.extensions import worker_extensions
 from daskfc.deploy.connections.metrics_page import Family, serve_metrics
 from daskfc.errors import ENDS_A_RUN, ClusterError, DaskfcError, EgressRefused, PrivacyError
 from daskfc.federation.identity.versions import HERE
-from daskfc.federation.ledger.ledger import LedgerRow, Page, Place
+from daskfc.federation.ledger.rows import LedgerRow, Page, Place
 from daskfc.federation.messages.declaration import CALLER, Message, multiplier_of, payload_bytes
 from daskfc.federation.messages.envelopes import Here, Outgoing, Unread
 from daskfc.federation.party.crossing import without_values

@@ -7,7 +7,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from daskfc.checks import sentence_of
-from daskfc.coding import warm_up
 from daskfc.deploy.certificates.issued import Issued
 from daskfc.deploy.config.config import SecurityFiles, WorkerLimits, needs_certificates
 from daskfc.deploy.config.peers import is_loopback
@@ -177,7 +176,6 @@ def serve_party(
         if issued is not None and (soon := issued.warning()) is not None:
             narration.say(soon)
         narration.say(f"holds {data}; joins the scheduler at {scheduler}")
-        warm_up()
         allow_many_descriptors()
         run_party(
             PartyNanny,

@@ -27,14 +27,9 @@ from daskfc.stores.building.building import (
     write_own,
     write_shares,
 )
-from daskfc.stores.dealing.config import (
-    ClientConfig,
-    LayoutConfig,
-    PartitionConfig,
-    SourceConfig,
-    client_name,
-)
+from daskfc.stores.dealing.config import ClientConfig, LayoutConfig, PartitionConfig, SourceConfig
 from daskfc.stores.dealing.dealing import deal
+from daskfc.stores.dealing.names import client_name
 from daskfc.stores.dealing.views import view_clients
 from daskfc.stores.layout.layout import digest_of, positions_of_repeats
 from daskfc.stores.layout.locations import resolve_url

@@ -10,7 +10,7 @@ import numpy as np
 from daskfc.errors import StoreError
 from daskfc.stores.building.at_hand import Given, samples_at_hand, source_of
 from daskfc.stores.building.building import Progress, described, write_samples
-from daskfc.stores.dealing.config import client_name
+from daskfc.stores.dealing.names import client_name
 from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.samples import Samples, encode_labels, ids_as_text, stacked
 from daskfc.stores.layout.spelling import WordMap

@@ -21,11 +21,8 @@ __all__ = [
     "SourceConfig",
     "SubsampleConfig",
     "ViewConfig",
-    "client_name",
 ]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")
-_SERVER = re.compile(r"server(-[1-9]\d*)?")  # and its further workers
 _VIEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
 _TYPES = (
     "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
@@ -45,18 +42,6 @@ _ALLOWED = {
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
-
-
-def client_name(name: str) -> str:
-    """Return a client's name; raise ValueError for another party's or for unsafe characters."""
-    if name in ("clients", "caller") or _SERVER.fullmatch(name):
-        raise ValueError(f"a client may not be called {name!r}, which means another party")
-    if not _NAME.match(name):
-        raise ValueError(
-            "a client's name must be 1 to 63 letters, digits, '-', '_' or '.', the first a "
-            "letter or digit"
-        )
-    return name
 
 
 class _Section(BaseModel):

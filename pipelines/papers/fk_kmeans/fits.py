@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.federation import Federation
-from daskfc.federation.ledger.ledger import LedgerRow
+from daskfc.federation.ledger.rows import LedgerRow
 from daskfc.protocols import FederatedKernelKMeans
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from pipelines.papers.fk_kmeans.data import Dataset, Pool

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daskfc.federation import Ledger
-from daskfc.federation.ledger.ledger import LedgerRow
+from daskfc.federation.ledger.rows import LedgerRow
 from daskfc.federation.messages.declaration import SERVER, route_of
 from daskfc.protocols.fk_kmeans.maths.dspgd import learning_rate
 

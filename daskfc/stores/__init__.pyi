@@ -1,0 +1,13 @@
+from .building.appending import append_samples as append_samples
+from .building.appending import append_store as append_store
+from .building.storage import Storage as Storage
+from .building.storage import load_storage as load_storage
+from .building.write import add_store as add_store
+from .building.write import write_store as write_store
+from .dealing.partitions import PARTITIONS as PARTITIONS
+from .layout.samples import Samples as Samples
+from .layout.staging import store_exists as store_exists
+from .layout.writer import StoreWriter as StoreWriter
+from .sources.readers import SOURCES as SOURCES
+from .sources.source import Source as Source
+from .store.client import ClientStore as ClientStore
