@@ -72,6 +72,13 @@ OWNERS = {"hard": RANDOM.integers(0, 5, len(HARD)), "easy": np.arange(len(EASY))
 AGAIN = {"hard": RANDOM.integers(0, 5, len(HARD)), "easy": RANDOM.integers(0, 5, len(EASY))}
 
 
+def quick_first(names):
+    """Of each protocol one way is quick; other ways, and the baselines, are long."""
+    return [
+        name if name in METHODS else pytest.param(name, marks=pytest.mark.long) for name in names
+    ]
+
+
 def test_no_method_is_forgotten():
     named = {name.split(",")[0] for name in (*SAMPLES, *VIEWS)} | IN_THEIR_OWN_TEST
     assert named == {*METHODS, *BASELINES, "central"}
@@ -143,7 +150,7 @@ def one_label_each(labels, owners=None):
     return all(np.unique(labels[own == group]).size == 1 for group in np.unique(own))
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", quick_first(SAMPLES))
 def test_order_and_keys_change_no_partition(dealt, name):
     first, again = dealt(name, 0), dealt(name, 1)
     assert same_partition(first, again)
@@ -151,7 +158,7 @@ def test_order_and_keys_change_no_partition(dealt, name):
     assert one_label_each(first, OWNERS["hard"] if name in OWN_CLUSTERS else None)
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLES if name != "DSC"])
+@pytest.mark.parametrize("name", quick_first(name for name in SAMPLES if name != "DSC"))
 def test_another_dealing(dealt, name):
     if name in ANYHOW:
         assert same_partition(dealt(name, 0), dealt(name, 2))

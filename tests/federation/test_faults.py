@@ -366,7 +366,11 @@ def started(tmp_path):
     site.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)],
+    ids=["killed", "stopped"],
+)
 def test_a_scheduler_that_goes_ends_the_run(started, tmp_path, pipes, number):
     scheduler = started.running[0]
     federation = joined(started)

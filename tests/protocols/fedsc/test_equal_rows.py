@@ -11,7 +11,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"sparsify": False}, {"neighbors": 4}, {"similarity": "coded"}], ids=str
+    "params",
+    [
+        {},
+        {"sparsify": False},
+        pytest.param({"neighbors": 4}, marks=pytest.mark.long),
+        pytest.param({"similarity": "coded"}, marks=pytest.mark.long),
+    ],
+    ids=str,
 )
 def test_fewer_rows_than_clusters(tmp_path, params):
     random = np.random.default_rng(0)

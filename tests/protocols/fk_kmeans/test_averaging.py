@@ -1,5 +1,7 @@
 """Every way to add up, with all that is added up: what parties of a site perform of each."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 
@@ -21,16 +23,33 @@ SUMMED = {
 }
 
 
-@pytest.fixture(scope="module", params=AWAY)
-def federation(request, tmp_path_factory):
-    rows = {name: own + AWAY[request.param] for name, own in ROWS.items()}
-    with Federation.local(stores_of(tmp_path_factory.mktemp("stores"), rows)) as running:
-        yield running
+# Every two of the three together; all three take twice as long.
+WAYS = [
+    pytest.param(away, averaging, summed, marks=[pytest.mark.long] if (i + j + k) % 2 else [])
+    for i, away in enumerate(AWAY)
+    for j, averaging in enumerate(["masked", "plain", "recovering"])
+    for k, summed in enumerate(SUMMED)
+]
 
 
-@pytest.mark.parametrize("averaging", ["masked", "plain", "recovering"])
-@pytest.mark.parametrize("summed", SUMMED)
-def test_a_site_performs_all_of_it(federation, averaging, summed):
+@pytest.fixture(scope="module")
+def federations(tmp_path_factory):
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(
+                Federation.local(
+                    stores_of(
+                        tmp_path_factory.mktemp(name),
+                        {client: own + shift for client, own in ROWS.items()},
+                    )
+                )
+            )
+            for name, shift in AWAY.items()
+        }
+
+
+@pytest.mark.parametrize(("away", "averaging", "summed"), WAYS)
+def test_a_site_performs_all_of_it(federations, away, averaging, summed):
     short = {"n_features": 8, "iterations": 2, "averaging": averaging, "patience_s": 60.0}
-    model = FederatedKernelKMeans(2, **short, **SUMMED[summed]).fit(federation)
+    model = FederatedKernelKMeans(2, **short, **SUMMED[summed]).fit(federations[away])
     assert model.labels_.shape == (36,)

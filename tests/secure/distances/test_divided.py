@@ -248,7 +248,7 @@ def computed(federation, monkeypatch, folder, keep, workers, *, spares=1, after=
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spares", [0, 1])
+@pytest.mark.parametrize("spares", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("keep", KEEPS)
 def test_the_number_of_workers_changes_nothing_but_who_is_told(
     processes, urls, monkeypatch, tmp_path, keep, spares
