@@ -169,7 +169,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
 
 def test_a_server_is_started_without_data(started):
     serve_party("server", scheduler=ADDRESS)
-    _, (_, party, options) = started
+    ((_, party, options),) = started
     assert (party.name, party.role, party.store) == ("server", "server", None)
     assert party.folder == party.scratch  # no path of a driver's
     assert party.blas_threads == 1
