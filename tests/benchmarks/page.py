@@ -1,11 +1,12 @@
 """Write docs/benchmarks.md from what `make bench` measured.
 
-    python -m tests.benchmarks.page FILE...
+    python -m tests.benchmarks.page [--some] FILE...
 
 A FILE is what `pytest tests/benchmarks --benchmark-enable --benchmark-json FILE` wrote, several
-where benchmarks were run in parts on one machine. A benchmark
-has a table on the page where its extra information has rows, or a ratio to scikit-learn. Figures
-need matplotlib: `pip install 'daskfc[figures]'`.
+where benchmarks were run in parts on one machine. With `--some` the page keeps its other tables,
+and the new ones say where and when they were measured. A benchmark has a table where its extra
+information has rows, or a ratio to scikit-learn. Figures need matplotlib: `pip install
+'daskfc[figures]'`.
 """
 
 import json
@@ -145,17 +146,31 @@ def machine(told: Mapping[str, Any]) -> str:
     )
 
 
-def page(told: Mapping[str, Any], *, figure: bool) -> str:
-    """Return the page."""
+def sections(text: str) -> dict[str, str]:
+    """Return the tables of a page by title, and what comes before them by "".
+
+    Examples
+    --------
+    >>> sections("# Page\\n\\n## One\\n\\nabout it\\n")
+    {'': '# Page\\n', 'One': 'about it\\n'}
+    """
+    head, *others = text.split("\n## ")
+    return {"": head, **{one.partition("\n")[0]: one.partition("\n")[2][1:] for one in others}}
+
+
+def page(told: Mapping[str, Any], *, figure: bool, kept: Mapping[str, str] | None = None) -> str:
+    """Return the page, and of `kept`, an earlier page's sections, what is not measured anew."""
 
     def parts() -> Iterator[str]:
-        yield INTRO
-        yield wrapped(machine(told)) + "\n"
-        found = tables(told["benchmarks"])
-        for title in sorted(found, key=list(ABOUT).index):
-            rows = found[title]
+        found, others = tables(told["benchmarks"]), dict(kept or {})
+        yield others.pop("", INTRO + "\n" + wrapped(machine(told)) + "\n")
+        for title in sorted({*found, *others}, key=list(ABOUT).index):
             yield f"## {title}\n"
-            yield wrapped(ABOUT[title]) + "\n"
+            if title not in found:
+                yield others[title]
+                continue
+            rows = found[title]
+            yield wrapped(ABOUT[title] + (f" {machine(told)}" if kept else "")) + "\n"
             if figure and title == SCALE:
                 yield f"![Seconds, memory and traffic of k-means]({FIGURE})\n"
             names = list(dict.fromkeys(name for row in rows for name in row))
@@ -195,11 +210,13 @@ def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
 
 
 def main() -> None:
-    told, *others = [json.loads(Path(file).read_text("utf-8")) for file in sys.argv[1:]]
+    files = [word for word in sys.argv[1:] if word != "--some"]
+    kept = sections(PAGE.read_text("utf-8")) if len(files) < len(sys.argv) - 1 else None
+    told, *others = [json.loads(Path(file).read_text("utf-8")) for file in files]
     told["benchmarks"] += [one for other in others for one in other["benchmarks"]]
     rows = tables(told["benchmarks"]).get(SCALE, [])
     drawn = len(rows) > 1 and draw(rows, PAGE.parent / FIGURE)
-    PAGE.write_text(page(told, figure=drawn), "utf-8")
+    PAGE.write_text(page(told, figure=drawn, kept=kept), "utf-8")
     print(f"{PAGE}: {sum(map(len, tables(told['benchmarks']).values()))} rows")
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.benchmarks import page as module
-from tests.benchmarks.page import SCALE, draw, page, tables
+from tests.benchmarks.page import SCALE, draw, page, sections, tables
 
 ROW = {"samples": 70_000, "clients": 10, "fit, s": 65.5, "scikit-learn, s": 50.0,
        "server, MB": 1531.6, "wire, GB": 2.2938}  # fmt: skip
@@ -55,3 +55,19 @@ def test_parts_that_were_run_apart_are_one_page(tmp_path, monkeypatch):
     module.PAGE.parent.mkdir()
     module.main()
     assert module.PAGE.read_text() == page(TOLD, figure=False)
+
+
+def test_what_is_not_measured_anew_stays_on_the_page():
+    before = page(TOLD, figure=True)
+    nothing = {**TOLD, "benchmarks": []}
+    assert page(nothing, figure=False, kept=sections(before)) == before
+    row = {**ROW, "fit, s": 50.5}
+    again = [{"name": "test_scale", "group": SCALE, "extra_info": {"rows": [row]}}]
+    later = {**TOLD, "datetime": "2026-12-01T05:00:00", "benchmarks": again}
+    text = page(later, figure=False, kept=sections(before))
+    found = sections(text)
+    assert found["Neighbour graphs"] == sections(before)["Neighbour graphs"]
+    assert found[""] == sections(before)[""]
+    assert "50.5" in found[SCALE]
+    assert "65.5" not in text
+    assert "Measured 2026-12-01" in found[SCALE]
