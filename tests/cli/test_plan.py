@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from daskfc.secure.distances.sizing import memory
+
 
 @pytest.fixture
 def planned(daskfc, tmp_path, storage):
@@ -47,7 +49,7 @@ def test_a_slower_network_takes_longer(planned):
     assert seconds[1] > 5 * seconds[0]
 
 
-def test_what_a_run_would_refuse_is_exit_code_2(planned):
+def test_what_a_run_would_refuse_is_exit_code_2(planned, monkeypatch):
     result = planned({"method": "OmniFC", "params": {"n_clusters": 3, "n_spares": 9}})
     assert result.exit_code == 2
     assert "must be an int in [0, 0]" in result.stderr
@@ -56,6 +58,7 @@ def test_what_a_run_would_refuse_is_exit_code_2(planned):
         {"method": "ESFMC", "params": {"n_clusters": 3, "noise": noise, "incomplete": "align"}}
     )
     assert result.exit_code == 2
+    monkeypatch.setattr(memory, "USABLE", 0.8)
     tight = {"cluster": "local", "worker": {"memory_limit": "310MB"}}
     Path("c.yaml").write_text(yaml.safe_dump(tight), encoding="utf-8")
     result = planned(OMNIFC, "--cluster", "c.yaml")

@@ -413,7 +413,7 @@ def test_too_small_a_memory_limit_is_said(tmp_path):
     cluster = load_cluster({"cluster": "local", "deadline": f"{DEADLINE}s"})
     cluster = cluster.model_copy(update={"worker": small})
     with pytest.raises(
-        ClusterError, match=r"needs .* before its first step, and is stopped at 95%"
+        ClusterError, match=r"needs .* before its first step, and is stopped at 100%"
     ):
         Federation.local(stores_of(tmp_path, ROWS), cluster=cluster)
 

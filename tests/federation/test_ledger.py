@@ -11,7 +11,7 @@ import pytest
 
 from daskfc.errors import InvalidInput
 from daskfc.federation import Ledger, LedgerRow
-from daskfc.federation.ledger import ledger
+from daskfc.federation.ledger import rows as module
 from daskfc.federation.ledger.rows import LedgerFile, collected
 
 
@@ -57,7 +57,7 @@ def test_rows_are_the_same_however_small_the_pages(tmp_path, monkeypatch):
     sizes = [110, 111, 112, 113, 100, 115, 116, 117, 118]
     by_time = sorted(whole, key=lambda one: one["time"])
     assert [one["wire_bytes"] for one in by_time] == sizes
-    monkeypatch.setattr(ledger, "_PAGE", 1)  # one line
+    monkeypatch.setattr(module, "_PAGE", 1)  # one line
     asked = []
 
     def ask(places):
@@ -74,7 +74,7 @@ def test_rows_are_the_same_however_small_the_pages(tmp_path, monkeypatch):
 def test_a_page_says_nothing_of_other_runs(tmp_path, monkeypatch):
     file = LedgerFile(tmp_path / "ledger.jsonl")
     mark, other = file.begin([row(), row(run="other")])
-    monkeypatch.setattr(ledger, "_PAGE", file.path.stat().st_size - 1)
+    monkeypatch.setattr(module, "_PAGE", file.path.stat().st_size - 1)
     file.complete([mark, other], [110, 111])
     rows, unsent, end = file.page("r")
     assert (set(rows), unsent) == ({mark}, [mark])

@@ -19,7 +19,7 @@ from daskfc.runs.planning.plan import PROCESS_BYTES, surely_below
 from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances import graphs
 from daskfc.secure.distances import stand_ins as distances_stand_ins
-from daskfc.secure.distances.sizing import sizing
+from daskfc.secure.distances.sizing import memory, sizing
 from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, write_store
 from tests.test_every_method import model_of, rows_of
@@ -382,7 +382,8 @@ def test_a_plan_starts_nothing(storage, monkeypatch):
     assert own.as_dict()["assumed"][0]["at_most"] is False
 
 
-def test_a_method_that_a_run_would_refuse(storage):
+def test_a_method_that_a_run_would_refuse(storage, monkeypatch):
+    monkeypatch.setattr(memory, "USABLE", 0.8)
     small = {"cluster": "local", "worker": {"memory_limit": "310MB"}}
     found = plan(
         {"method": "OmniFC", "params": {"n_clusters": 3}, "compare": ["k-FED"]},
