@@ -1,6 +1,6 @@
-"""The ten files of tests that take longest, as a table: ``python -m tests.slowest RESULTS.xml``.
+"""The ten files of tests that take longest, as a table: ``python -m tests.slowest RESULTS.xml...``.
 
-The results are those of ``make tests PYTEST_ARGS=--junit-xml=RESULTS.xml``.
+Results are those of ``make tests PYTEST_ARGS=--junit-xml=RESULTS.xml``.
 """
 
 import sys
@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 def slowest(results, n=10):
     """Return the rows of a table: file, seconds of all its tests, and the longest of them."""
     files = defaultdict(list)
-    for case in ElementTree.parse(results).getroot().iter("testcase"):
+    for case in (one for file in results for one in ElementTree.parse(file).iter("testcase")):
         # a test in a class has the class after the module's name
         parts = [part for part in case.get("classname").split(".") if not part[0].isupper()]
         name = case.get("name").partition("[")[0]
@@ -25,4 +25,4 @@ def slowest(results, n=10):
 if __name__ == "__main__":
     print("| file | tests | seconds | the longest |")
     print("|------|------:|--------:|-------------|")
-    print(*slowest(sys.argv[1]), sep="\n")
+    print(*slowest(sys.argv[1:]), sep="\n")

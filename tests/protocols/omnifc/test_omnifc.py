@@ -134,7 +134,7 @@ def test_labels_where_memory_has_no_room_for_all_distances(
 def test_a_clusterer_that_reads_no_blocks_is_refused_with_what_it_would_take(
     federation, monkeypatch
 ):
-    small = dict.fromkeys(federation.parties, 10**9) | {"server": 351_000_000}
+    small = dict.fromkeys(federation.parties, 10**9) | {"server": 309_000_000}
     monkeypatch.setattr(Federation, "limits", lambda self: small)
     spec = {"scikit-learn": {"estimator": "DBSCAN", "on": "distances"}}
     said = r"and scikit-learn on all distances, would take 0\.2\d GB of memory at party 'server'"
