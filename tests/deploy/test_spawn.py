@@ -3,8 +3,10 @@
 import multiprocessing
 import sys
 
+import dask.config
 import pytest
 
+from daskfc.deploy.config.settings import dask_settings
 from daskfc.deploy.processes import spawn
 
 WARM = "daskfc.deploy.processes.warm_processes"
@@ -16,7 +18,8 @@ def tell_whether_warm(queue):
 
 @pytest.mark.slow
 def test_all_is_loaded_and_compiled_before_the_first_worker():
-    spawn.prepare_forkserver()
+    with dask.config.set(dask_settings({})):
+        spawn.prepare_forkserver()
     context = multiprocessing.get_context("forkserver")
     queue = context.Queue()
     first = context.Process(target=tell_whether_warm, args=(queue,))

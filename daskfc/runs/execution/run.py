@@ -151,7 +151,8 @@ folder of a run, for example runs/<name>.
             folder.check_unedited()
             try:
                 with folder.logging():
-                    execute(folder, record, self._checked or checked_again(record), tell)
+                    checked, self._checked = self._checked, None  # a second attempt makes its own
+                    execute(folder, record, checked or checked_again(record), tell)
             finally:
                 # Only resuming needs it; the server's distances are the data up to a rigid motion.
                 if folder.is_done:

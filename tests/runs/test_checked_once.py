@@ -1,0 +1,18 @@
+"""The check of a run that was prepared is taken by its first attempt, and by no other."""
+
+from daskfc.runs import prepare
+from daskfc.runs.execution import run as module
+from tests.runs.fakes import PIPELINE
+
+
+def test_what_was_checked_before_is_taken_once(fake, storage, tmp_path, monkeypatch):
+    """Estimators of an attempt that broke off may have been fitted."""
+    taken = []
+    monkeypatch.setattr(module, "execute", lambda *given: taken.append(given[2]))
+    prepared = prepare(PIPELINE, storage=storage, runs_dir=tmp_path / "runs")
+    first = prepared._checked
+    prepared.resume()
+    prepared.resume()
+    assert taken[0] is first
+    assert taken[1].pipeline == first.pipeline
+    assert taken[1].own is not first.own
