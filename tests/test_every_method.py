@@ -231,7 +231,7 @@ def cluster(tmp_path_factory):
         write_store(url, name, rows_of("b", len(names)), ids, feature_names=names)
         site.party(name, address, store=url)
     site.party("server", address)
-    yield cluster_of(address, startup="180s")
+    yield cluster_of(address, startup="300s")
     site.end()
 
 

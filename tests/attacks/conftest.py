@@ -39,7 +39,7 @@ class Ports:
         return self.folder / f"{name}-files"
 
     def joined(self, **options):
-        cluster = cluster_of(self.address, startup="240s")
+        cluster = cluster_of(self.address, startup="300s")
         return Federation.connect(cluster, clients=list(ROWS), **options)
 
     def of(self, party):

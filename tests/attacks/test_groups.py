@@ -33,7 +33,7 @@ def sites(tmp_path_factory):
 
 @pytest.fixture
 def federation(sites):
-    cluster = cluster_of(sites, startup="240s")
+    cluster = cluster_of(sites, startup="300s")
     with Federation.connect(cluster, clients=list(ROWS)) as joined:
         joined.pseudonyms = None  # whoever makes up labels has some way to name samples
         yield joined

@@ -100,7 +100,7 @@ class Consortium:
         return self.folder / "held" / name
 
     def joined(self, name="alice", clients=("a", "b")):
-        cluster = cluster_of(self.address, security=self.files[name], startup="180s")
+        cluster = cluster_of(self.address, security=self.files[name], startup="300s")
         return Federation.connect(cluster, clients=list(clients))
 
     def arguments(self, name):

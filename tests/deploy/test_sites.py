@@ -86,7 +86,7 @@ class Site:
         slow = []
         for process in self.running:
             try:
-                process.wait(15)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 slow.append(process.args)
@@ -102,7 +102,7 @@ def site(tmp_path):
 
 
 def cluster_of(address, **changes):
-    return {"cluster": "existing", "scheduler": address, "startup": "60s", **changes}
+    return {"cluster": "existing", "scheduler": address, "startup": "300s", **changes}
 
 
 def test_sites_start_their_own_parties(site, tmp_path):
@@ -148,7 +148,7 @@ def test_sites_start_their_own_parties(site, tmp_path):
     with Federation.connect(expected) as federation:
         assert federation.clients == ("hospital-a", "hospital-b")
     first.send_signal(signal.SIGTERM)
-    assert first.wait(15) == 0
+    assert first.wait(60) == 0
     told = (site.folder / f"{site.running.index(first)}.log").read_text()
     lines = [line.partition(": ")[2] for line in told.splitlines()]
     assert lines[:3] == [
@@ -166,7 +166,7 @@ def test_sites_start_their_own_parties(site, tmp_path):
     assert (site.folder / f"{site.running.index(second)}.log").read_text() == ""
     site.running[0].kill()  # the scheduler: its parties end by themselves
     for process in site.running[1:]:
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_run_that_is_done_leaves_ledgers_and_logs_in_workspaces(site, tmp_path):

@@ -108,7 +108,7 @@ def test_a_worker_that_is_killed_ends_a_run_in_a_sentence(cluster, urls, sides):
         "cluster": "existing",
         "scheduler": cluster.scheduler_address,
         "deadline": "5s",
-        "startup": "240s",
+        "startup": "300s",
         "trusted": {"stores": {"b": urls["b"]}},
     }
     with Federation.connect(where) as federation:

@@ -241,7 +241,7 @@ def sites(tmp_path_factory):
         name: site.party(name, address, store=url) for name, url in stores_of(folder, ROWS).items()
     }
     site.parties["server"] = site.party("server", address)
-    site.cluster = cluster_of(address, deadline=f"{DEADLINE}s", startup="200s")
+    site.cluster = cluster_of(address, deadline=f"{DEADLINE}s", startup="300s")
     yield site
     site.end()
 
@@ -361,7 +361,7 @@ def started(tmp_path):
     for name, url in site.urls.items():
         site.party(name, address, store=url)
     site.party("server", address)
-    site.cluster = cluster_of(address, deadline=f"{DEADLINE}s", startup="200s")
+    site.cluster = cluster_of(address, deadline=f"{DEADLINE}s", startup="300s")
     yield site
     site.end()
 

@@ -61,7 +61,7 @@ def test_pages_tell_what_the_ledger_has(tmp_path):
             own = {"store": urls[name]} if name in ROWS else {}
             own |= {"metrics": places[name]} if name in places else {}
             site.party(name, address, **own)
-        with Federation.connect(cluster_of(address, startup="200s"), clients=list(ROWS)) as there:
+        with Federation.connect(cluster_of(address, startup="300s"), clients=list(ROWS)) as there:
             there.start_run("counted", random_state=0, deadline_s=120)
             for _ in range(3):
                 asked = there.ask(steps.row_sum)

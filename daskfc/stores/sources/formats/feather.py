@@ -1,6 +1,6 @@
 """Feather files, which are Arrow's own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import fsspec
@@ -12,9 +12,6 @@ from daskfc.stores.sources import tables
 from daskfc.stores.sources.source import Source
 
 __all__ = ["Feather"]
-
-# One batch in memory; reading ahead would hold all feature columns.
-_NO_MORE = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
 
 
 class Feather(Source):
@@ -40,10 +37,10 @@ class Feather(Source):
 
         def frames(rows: int) -> Iterator[pd.DataFrame]:
             with fsspec.open(source.file, "rb") as file:
-                opened = _opened(file)
-                for batch in opened.to_batches(columns=columns, batch_size=rows, **_NO_MORE):
+                for batch in _batches(file, columns):
                     batch.validate(full=True)
-                    yield batch.to_pandas()
+                    for start in range(0, batch.num_rows, rows):
+                        yield batch.slice(start, rows).to_pandas()
 
         return tables.samples_of_table(source, n_samples, columns, side, frames)
 
@@ -52,3 +49,15 @@ def _opened(file: Any) -> Any:
     from pyarrow import dataset  # here, as in `bundled`
 
     return dataset.FeatherFileFormat().make_fragment(file)
+
+
+def _batches(file: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """Read one batch at a time: a data set's own would go on reading in a thread."""
+    from pyarrow import ipc  # here, as in `bundled`
+
+    with ipc.open_file(file) as opened:
+        wanted = [opened.schema.get_field_index(name) for name in columns]
+    options = ipc.IpcReadOptions(use_threads=False, included_fields=sorted(wanted))
+    with ipc.open_file(file, options=options) as opened:
+        for number in range(opened.num_record_batches):
+            yield opened.get_batch(number).select(columns)
