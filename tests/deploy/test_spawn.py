@@ -1,6 +1,8 @@
 """The process that workers are forked from, and what there is where processes are not forked."""
 
 import multiprocessing
+import os
+import subprocess
 import sys
 
 import dask.config
@@ -28,13 +30,33 @@ def test_all_is_loaded_and_compiled_before_the_first_worker():
     first.join()
 
 
+@pytest.mark.slow
+def test_what_nobody_has_compiled_is_compiled_elsewhere(tmp_path):
+    pytest.importorskip("numba")
+    misses = (
+        f"import {WARM}; from daskfc.coding.residues import compiled; "
+        "stats = [one.stats for one in vars(compiled).values() if hasattr(one, 'stats')]; "
+        "print(*(sum(sum(kind.values()) for kind in kinds) for kinds in "
+        "([one.cache_misses for one in stats], [one.cache_hits for one in stats])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", misses],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    missed, found = map(int, done.stdout.split())
+    assert (missed, found > 0) == (0, True)
+
+
 def test_where_processes_are_not_forked_this_one_compiles_for_all(monkeypatch):
     class Spawning:
         def get_start_method(self):
             return "spawn"
 
-    imported = []
+    compiled = []
     monkeypatch.setattr(spawn, "get_mp_context", Spawning)
-    monkeypatch.setattr(spawn.importlib, "import_module", imported.append)
+    monkeypatch.setattr("daskfc.coding.warm_up", lambda: compiled.append(True))
     spawn.prepare_forkserver()
-    assert imported == [WARM]
+    assert compiled == [True]

@@ -10,6 +10,7 @@ conditional addition makes it canonical.
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "cut_rows",
     "encode_tile",
     "floor_modulo",
+    "is_cached",
     "jit",
     "look_up",
     "mirror",
@@ -111,6 +113,12 @@ def floor_modulo(x: _Array, p: int) -> None:
     quotient = np.floor_divide(x, x.dtype.type(p))
     quotient *= x.dtype.type(p)
     x -= quotient
+
+
+def is_cached() -> bool:
+    """Return False if loops are compiled at their first call, and then kept on disk."""
+    folder = getattr(getattr(reduce_bytes, "stats", None), "cache_path", None)
+    return folder is None or any(Path(folder).glob("compiled.reduce_bytes-*.nbi"))
 
 
 # --- products ----------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def prepare_forkserver() -> None:
             first.start()
             first.join()
     else:
-        importlib.import_module(_PRELOAD[-1])  # compiled once here, and not by every worker at once
+        importlib.import_module("daskfc.coding").warm_up()  # once, not by every worker at once
 
 
 def _nothing() -> None:
