@@ -34,6 +34,7 @@ MOST = 1.1  # of what is foreseen
 CLUSTERERS: dict[str, Any] = {
     "spectral": "spectral",
     "spectral, Gaussian": {"spectral": {"affinity": "gaussian"}},
+    "spectral, landmarks": "landmark-spectral",
     "DBSCAN": {"dbscan": {"eps": 4.0}},
     "hierarchical, Ward": "hierarchical",
     "hierarchical, average": {"hierarchical": {"linkage": "average"}},

@@ -9,6 +9,7 @@ from daskfc.clustering.clusterers.fuzzy import FuzzyCMeans
 from daskfc.clustering.clusterers.hierarchical import Hierarchical
 from daskfc.clustering.clusterers.kernel_kmeans import KernelKMeans, NystroemKMeans
 from daskfc.clustering.clusterers.kmeans import KMeans
+from daskfc.clustering.clusterers.landmark_spectral import LandmarkSpectral
 from daskfc.clustering.clusterers.library import (
     HDBSCAN,
     OPTICS,
@@ -52,6 +53,7 @@ __all__ = [
     "KMeans",
     "KMedoids",
     "KernelKMeans",
+    "LandmarkSpectral",
     "NeighbourGraph",
     "NystroemKMeans",
     "RadiusGraph",
@@ -69,6 +71,7 @@ __all__ = [
 
 CLUSTERERS: dict[str, type[Clusterer]] = {
     "spectral": Spectral,
+    "landmark-spectral": LandmarkSpectral,
     "dbscan": DBSCAN,
     "hierarchical": Hierarchical,
     "k-medoids": KMedoids,

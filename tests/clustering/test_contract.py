@@ -43,6 +43,7 @@ SPECS = [
     "kernel-k-means",
     {"kernel-k-means": {"n_eigenvectors": 1, "kernel_width": 3.0}},
     {"nystroem-k-means": {"n_landmarks": 20}},
+    {"landmark-spectral": {"n_landmarks": 30}},
     "gaussian-mixture",
     {"gaussian-mixture": {"covariance": "tied", "n_init": 5}},
     {"gaussian-mixture": {"covariance": "spherical"}},
@@ -184,7 +185,7 @@ def test_wrong_views_data_and_distances_are_refused(spec):
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ("spectra", "no clusterer is named 'spectra'; there are spectral, dbscan"),
+        ("spectra", "no clusterer is named 'spectra'; there are spectral, landmark-spectral"),
         ({"dbscan": {"epsilon": 1}}, "dbscan has no parameter 'epsilon'; it has eps, min_samples"),
         ("dbscan", "'eps' parameter of dbscan must be given"),
         ({"dbscan": {"eps": 0}}, "'eps' parameter of dbscan must be a finite number above 0"),

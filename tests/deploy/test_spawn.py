@@ -47,7 +47,7 @@ def test_what_nobody_has_compiled_is_compiled_elsewhere(tmp_path):
         check=True,
     )
     missed, found = map(int, done.stdout.split())
-    assert (missed, found > 0) == (0, True)
+    assert (missed, found > 5) == (1, True)  # one, by which it sees that the others are missing
 
 
 def test_where_processes_are_not_forked_this_one_compiles_for_all(monkeypatch):

@@ -81,11 +81,11 @@ class OmniFC(FederatedClusterer):
     n_clusters : int, optional
         Number of clusters; leave it out for clusterers that find it, such as ``"dbscan"``.
     clusterer : str, mapping or Clusterer
-        ``"spectral"``, ``"dbscan"``, ``"hierarchical"``, ``"k-medoids"``, ``"k-means"``,
-        ``"fuzzy-c-means"``, ``"gaussian-mixture"``, ``"nmf"``, ``"kernel-k-means"``,
-        ``"nystroem-k-means"``, ``"hdbscan"``, ``"optics"``, ``"affinity-propagation"``; with
-        parameters as ``{"dbscan": {"eps": 0.5}}``; or another one of scikit-learn's, as
-        ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give the labels of the pooled
+        ``"spectral"``, ``"landmark-spectral"``, ``"dbscan"``, ``"hierarchical"``,
+        ``"k-medoids"``, ``"k-means"``, ``"fuzzy-c-means"``, ``"gaussian-mixture"``, ``"nmf"``,
+        ``"kernel-k-means"``, ``"nystroem-k-means"``, ``"hdbscan"``, ``"optics"``,
+        ``"affinity-propagation"``; with parameters as ``{"dbscan": {"eps": 0.5}}``; or another
+        one of scikit-learn's, as ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give the labels of the pooled
         samples: NMF factorises rows of distances, because samples may have negative coordinates.
     distances : {"exact", "blocks", "landmark"}
         "exact" computes every pair's distance; when n > 2 (d + 2), from a few columns, which

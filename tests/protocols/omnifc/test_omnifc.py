@@ -40,6 +40,7 @@ CLUSTERERS = {
     "k-medoids": {"k-medoids": {}},
     "kernel-k-means": {"kernel-k-means": {}},
     "nystroem-k-means": {"nystroem-k-means": {"n_landmarks": 40}},
+    "landmark-spectral": {"landmark-spectral": {"n_landmarks": 40}},
     "k-means": {"k-means": {}},
     "fuzzy-c-means": {"fuzzy-c-means": {}},
     "gaussian-mixture": {"gaussian-mixture": {}},
