@@ -72,9 +72,10 @@ layers:          ## import-linter: imports point down
 spelling:        ## codespell
 	$(BIN)/codespell daskfc tests pipelines storage cluster-configs docs README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
-# One thread a file: threads of BLAS and OpenMP wait for each other by taking the cores of others.
+# One thread a file, and none that waits by taking a core: two files and their parties share them.
 tests:           ## pytest: tests and the examples in the documentation, WORKERS=2 files at a time
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not deploy and not long" $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not deploy and not long" $(PYTEST_ARGS)
 
 test-long: $(VENV)/.installed-test  ## the tests that `make test` leaves out for time
 	$(BIN)/python $(NOTED) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
