@@ -85,8 +85,9 @@ class OmniFC(FederatedClusterer):
         ``"k-medoids"``, ``"k-means"``, ``"fuzzy-c-means"``, ``"gaussian-mixture"``, ``"nmf"``,
         ``"kernel-k-means"``, ``"nystroem-k-means"``, ``"hdbscan"``, ``"optics"``,
         ``"affinity-propagation"``; with parameters as ``{"dbscan": {"eps": 0.5}}``; or another
-        one of scikit-learn's, as ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give the labels of the pooled
-        samples: NMF factorises rows of distances, because samples may have negative coordinates.
+        one of scikit-learn's, as ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give
+        the labels of the pooled samples: NMF factorises rows of distances, because samples may
+        have negative coordinates.
     distances : {"exact", "blocks", "landmark"}
         "exact" computes every pair's distance; when n > 2 (d + 2), from a few columns, which
         determine all to the last bit, as distances have rank d + 2 at most, and reveals to the
