@@ -28,7 +28,10 @@ _OF_THE_MOMENT = {
     "by_message",
 }  # fmt: skip
 _TEXTS = {"statement", "reveals"}  # sentences, which may be put better
-_OF_LABELS = {"metrics", "reconstruction"}
+_OF_NOISE = {
+    "metrics", "quality", "reconstruction", "confusion", "map", "histories", "payload_bytes",
+    "uploaded_floats",
+}  # fmt: skip
 
 
 @dataclass
@@ -55,7 +58,7 @@ def compare_runs(
     """
     found = Comparison()
     found.differences += _labels(_read_labels(old), _read_labels(new), noisy)
-    _ledgers(_read_ledger(old), _read_ledger(new), renamed, found)
+    _ledgers(_read_ledger(old), _read_ledger(new), noisy, renamed, found)
     _summaries(_read(old, "summary.json"), _read(new, "summary.json"), noisy, found)
     a, b = (_read(folder, "run.json") for folder in (old, new))
     for record in (a, b):
@@ -104,13 +107,22 @@ def _sizes(labels: np.ndarray) -> list[int]:
     return np.unique(labels, return_counts=True)[1].tolist()
 
 
-def messages_of(ledger: pd.DataFrame, renamed: Mapping[str, str]) -> Counter[tuple]:
-    """Return how often each message was sent: ``(part, value)`` pairs of all that counts of it."""
+def messages_of(
+    ledger: pd.DataFrame, renamed: Mapping[str, str], *, noisy: bool = False
+) -> Counter[tuple]:
+    """Return how often each message was sent: ``(part, value)`` pairs of all that counts of it.
+
+    Noise decides how many eigenpairs are worth keeping, so that noisy sizes do not count.
+    """
     found: Counter[tuple] = Counter()
     for row in ledger.to_dict("records"):
         kind, shapes, dtypes = row["message"], json.loads(row["shapes"]), json.loads(row["dtypes"])
         fields = sorted(
-            (renamed.get(f"{kind}.{name}", name), tuple(shape), dtypes.get(name))
+            (
+                renamed.get(f"{kind}.{name}", name),
+                (len(shape),) if noisy else tuple(shape),
+                dtypes.get(name),
+            )
             for name, shape in shapes.items()
         )
         noise = row["noise_multiplier"]
@@ -119,7 +131,7 @@ def messages_of(ledger: pd.DataFrame, renamed: Mapping[str, str]) -> Counter[tup
             "message": renamed.get(kind, kind),
             "protection": row["protection"],
             "fields": tuple(fields),
-            "payload_bytes": int(row["payload_bytes"]),
+            "payload_bytes": 0 if noisy else int(row["payload_bytes"]),
             "noise_multiplier": None if pd.isna(noise) else float(noise),
         }
         found[tuple(message.items())] += 1
@@ -148,9 +160,9 @@ def _only_renamed(gone: Counter[tuple], come: Counter[tuple]) -> list[tuple[tupl
 
 
 def _ledgers(
-    a: pd.DataFrame, b: pd.DataFrame, renamed: Mapping[str, str], found: Comparison
+    a: pd.DataFrame, b: pd.DataFrame, noisy: bool, renamed: Mapping[str, str], found: Comparison
 ) -> None:
-    one, other = messages_of(a, renamed), messages_of(b, renamed)
+    one, other = (messages_of(ledger, renamed, noisy=noisy) for ledger in (a, b))
     gone, come = one - other, other - one
     for names in dict.fromkeys((_name(x), _name(y)) for x, y in _only_renamed(gone, come)):
         found.differences.append(f"messages: {' → '.join(names)}, which RENAMED lacks")
@@ -194,7 +206,7 @@ def _lasting(value: object, leave_out: set[str]) -> object:
 
 
 def _summaries(a: dict, b: dict, noisy: bool, found: Comparison) -> None:
-    leave_out = _OF_THE_MOMENT | _TEXTS | (_OF_LABELS if noisy else set())
+    leave_out = _OF_THE_MOMENT | _TEXTS | (_OF_NOISE if noisy else set())
     one, other = (_lasting(summary, leave_out) for summary in (a, b))
     found.differences += _unequal(one, other, "summary.json")
     for key in _TEXTS:

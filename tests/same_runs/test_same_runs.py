@@ -117,8 +117,23 @@ def test_samples_and_types_of_labels(compared, cube, match):
 
 def test_labels_and_scores_of_random_runs_are_left_out(compared):
     other = {"metrics": {"k-FED": {"kappa": {"mean": 0.4, "std": 0.0}}}}
+    other["quality"] = {"sizes": [3, 0]}
     cube = labels(((1, 1, 1), (1, 0, 0)))
     assert compared(cube=cube, summary=other, noisy=True).differences == []
+
+
+@pytest.mark.parametrize(
+    ("first", "noisy", "same"),
+    [
+        ({"shapes": {"centers": [9]}, "payload_bytes": 72}, True, True),
+        ({"shapes": {"centers": [9]}, "payload_bytes": 72}, False, False),
+        ({"shapes": {"centers": [3, 1]}}, True, False),
+        ({"receiver": "caller"}, True, False),
+    ],
+)
+def test_noise_may_change_how_long_arrays_of_messages_are(compared, first, noisy, same):
+    ledger = [message(**first), message(sender="client-2")]
+    assert (compared(ledger=ledger, noisy=noisy).differences == []) is same
 
 
 @pytest.mark.parametrize(
