@@ -56,7 +56,7 @@ def best_run(
     threads = _blas_threads() if threads is None else threads
     random = np.random.RandomState(seed)  # one for all starts, as in scikit-learn
     centre = rows.mean(axis=0)
-    centred = np.subtract(rows, centre, out=None if copy else rows)
+    centred = np.subtract(rows, centre, out=None if copy else rows, dtype=np.float64)
     squares = np.einsum("ij,ij->i", centred, centred)
     tol *= float(centred.var(axis=0).mean())
 
