@@ -41,7 +41,7 @@ DOCUMENTED = {
         "get_worker", "rpc",
     },
 }  # fmt: skip
-OF_PYTHON = {"_asdict", "_replace"}  # of named tuples
+OF_PYTHON = {"_asdict", "_exit", "_replace"}  # of named tuples, and `os._exit`
 OF_OTHERS = {"_in_memory", "_int_mm"}  # Zarr's and torch's
 
 
