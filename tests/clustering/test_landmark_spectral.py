@@ -75,6 +75,16 @@ def test_predict_puts_new_samples_where_their_neighbours_are():
     assert adjusted_rand_score(y, both) > 0.99
 
 
+def test_predict_does_not_hang_on_where_the_origin_is():
+    X, _ = make_moons(400, noise=0.05, random_state=0)
+    clusterer = LandmarkSpectral(n_landmarks=60)
+    distances = cdist(X, X, "sqeuclidean")
+    near = clusterer.fit(RowFactors(X), 2, 0)
+    far = clusterer.fit(RowFactors(X + 1e7), 2, 0)
+    np.testing.assert_allclose(far.model["offsets"], near.model["offsets"], rtol=1e-4, atol=1e-6)
+    assert np.array_equal(clusterer.predict(far, distances), far.labels)
+
+
 def test_a_sample_far_from_all_landmarks_has_its_nearest_landmarks_cluster():
     X, _ = make_moons(400, noise=0.05, random_state=0)
     clusterer = LandmarkSpectral(n_landmarks=60)

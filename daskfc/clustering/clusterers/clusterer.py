@@ -122,8 +122,11 @@ class Clusterer(ABC):
         """
         return None
 
-    def row_bytes(self, n: int) -> int:
-        """Return the bytes that a fit on coordinates takes beside two copies of these."""
+    def row_bytes(self, n: int, k: int) -> int:
+        """Return the bytes that a fit on coordinates takes beside two copies of these.
+
+        As `block_bytes`, of n samples in k clusters, 0 where the clusterer finds their number.
+        """
         return 0
 
     def fit(self, view: View, n_clusters: int | None, seed: int) -> Clustering:

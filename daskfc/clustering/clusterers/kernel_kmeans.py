@@ -241,7 +241,7 @@ class KernelKMeans(_KernelClusterer):
 
     matrices = 2.0
 
-    def row_bytes(self, n: int) -> int:
+    def row_bytes(self, n: int, k: int) -> int:
         """Return bytes of half the kernel, if it is kept; see `Clusterer.row_bytes`."""
         sizes = (KernelProducts.size(n, dtype) for dtype in (np.float64, np.float32))
         return next((size for size in sizes if size <= HELD), 0) + _START
@@ -279,7 +279,7 @@ class NystroemKMeans(_KernelClusterer):
         "n_landmarks": integer(1),
     }
 
-    def row_bytes(self, n: int) -> int:
+    def row_bytes(self, n: int, k: int) -> int:
         """Return bytes of kernels with landmarks; see `Clusterer.row_bytes`."""
         return min(24 * n * self.n_landmarks, _START)
 

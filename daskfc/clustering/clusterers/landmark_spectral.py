@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans as LibraryKMeans
+from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from daskfc.checks import Constraint, integer
@@ -61,8 +62,8 @@ class LandmarkSpectral(Clusterer):
 
     Notes
     -----
-    An approximation of `Spectral` for numbers of samples whose graph of nearest neighbours takes
-    hours: one pass over the samples, and eigenvectors of a matrix of landmarks.
+    An approximation of `Spectral` for many samples: one pass over them, not over their pairs, and
+    eigenvectors of a matrix of landmarks.
 
     Examples
     --------
@@ -90,9 +91,9 @@ class LandmarkSpectral(Clusterer):
         """Return "coordinates"; see `Clusterer.needs`."""
         return "coordinates"
 
-    def row_bytes(self, n: int) -> int:
-        """Return bytes of the graph and of an embedding in 16 numbers; see `row_bytes` there."""
-        return n * (12 * self.n_neighbors + 3 * 8 * 16) + _PANELS
+    def row_bytes(self, n: int, k: int) -> int:
+        """Return bytes of the graph and the embedding; see `Clusterer.row_bytes`."""
+        return n * (40 * self.n_neighbors + 24 * k + 200) + _PANELS
 
     def _fit(self, view: RowFactors, k: int, seed: int) -> Clustering:
         return self._pooled(view.points, k, seed)
@@ -108,9 +109,8 @@ class LandmarkSpectral(Clusterer):
         starts = np.flatnonzero(np.diff(own, prepend=-1))
         counts = np.diff(starts, append=own.size)
         landmarks = np.add.reduceat(points[candidates], starts, axis=0) / counts[:, None]
-        squares = np.einsum("ij,ij->i", points[candidates], points[candidates])
-        offsets = np.add.reduceat(squares, starts) / counts
-        offsets -= np.einsum("ij,ij->i", landmarks, landmarks)
+        apart = points[candidates] - np.repeat(landmarks, counts, axis=0)
+        offsets = np.add.reduceat(np.einsum("ij,ij->i", apart, apart), starts) / counts
 
         K = min(self.n_neighbors, len(landmarks))
         near, apart = _nearest(points, landmarks, K)
@@ -120,7 +120,7 @@ class LandmarkSpectral(Clusterer):
         weighted.data *= np.repeat(sums, K)
         E = (T.T @ weighted).toarray()
         V = laplacian_embedding(_normalised(E), min(k, len(E)), seed)
-        rows = _of_norm_1(T @ V)
+        rows = normalize(T @ V)
         found = best_partition(rows, k, seed, n_init=self.n_init, max_iter=300, owner=self.name)
         centres = np.full((k, rows.shape[1]), np.inf)  # of clusters without samples
         for cluster in np.unique(found.labels):
@@ -162,7 +162,7 @@ class LandmarkSpectral(Clusterer):
         near, apart = _smallest(to_landmarks, min(self.n_neighbors, len(V)))
         T, _ = _stochastic(near, apart, float(model["width2"]), len(V))
         live = np.flatnonzero(np.isfinite(centres[:, 0]))
-        return live[nearest_centre(_of_norm_1(T @ V), centres[live])]
+        return live[nearest_centre(normalize(T @ V), centres[live])]
 
 
 def _nearest(points: Floats, landmarks: Floats, K: int) -> tuple[Ints, Floats]:
@@ -212,9 +212,3 @@ def _normalised(E: Floats) -> NormalisedAdjacency:
     E /= root
     E /= root[:, None]
     return NormalisedAdjacency(E, root, components)
-
-
-def _of_norm_1(rows: Floats) -> Floats:
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    result: Floats = rows / np.where(norms > 0, norms, 1.0)[:, None]
-    return result

@@ -370,7 +370,7 @@ class OmniFC(FederatedClusterer):
         n, name = distances.n_samples, clusterer.name
         need: str = clusterer.needs(n, distances.n_features)
         if need in ("rows", "coordinates") and self.distances != "blocks":
-            return need, Reader(name, clusterer.row_bytes(n))
+            return need, Reader(name, clusterer.row_bytes(n, k))
         whole = Reader(name, int(clusterer.matrices * 8 * n * n))
         by_blocks = clusterer.block_bytes(n, k) if need == "full" else None
         if by_blocks is None or distances.sizing.holds(whole):
