@@ -1,8 +1,10 @@
 """What all tests share: data sets, one secret of all stores, no deadlines on a busy machine."""
 
 import os
+from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -59,7 +61,18 @@ def approved(recorder):
 
 
 def pytest_collection_modifyitems(items):
-    """Whoever leaves out slow tests leaves out long ones."""
+    """Whoever leaves out slow tests leaves out long ones, and cases beyond a test's few."""
+    tests = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("few"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        (n,) = cases[0].get_closest_marker("few").args
+        cases.sort(key=lambda item: tuple(item.callspec.indices.values()))  # whatever the order
+        kept = set(np.linspace(0, len(cases) - 1, min(n, len(cases))).astype(int))
+        for number, item in enumerate(cases):
+            if number not in kept:
+                item.add_marker("long")
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.slow)

@@ -158,6 +158,7 @@ def test_order_and_keys_change_no_partition(dealt, name):
     assert one_label_each(first, OWNERS["hard"] if name in OWN_CLUSTERS else None)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", quick_first(name for name in SAMPLES if name != "DSC"))
 def test_another_dealing(dealt, name):
     if name in ANYHOW:

@@ -124,6 +124,7 @@ def pipeline_of(method):
     return {"method": method, "params": params, "seeds": [0]}
 
 
+@pytest.mark.few(17)
 @pytest.mark.parametrize(("method", "fault"), CASES)
 def test_columns_of_a_run(tmp_path, method, fault):
     split = split_of(method)
@@ -133,6 +134,7 @@ def test_columns_of_a_run(tmp_path, method, fault):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_for_the_other_split(tmp_path, method):
     """Stores that go together, but not in the way that the method needs."""
@@ -157,6 +159,7 @@ def test_swapped_stores_of_a_run(tmp_path, method):
         prepare(pipeline_of(method), storage=storage_of(swapped), runs_dir=tmp_path / "runs")
 
 
+@pytest.mark.few(17)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("changed", ["columns", "owner", "content"])
 def test_resume_with_other_stores(tmp_path, method, changed):
@@ -235,6 +238,7 @@ def cluster(tmp_path_factory):
     site.end()
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", AT_SITES)
 def test_columns_at_a_running_cluster(cluster, tmp_path, fault):
@@ -334,6 +338,7 @@ def fitted(request, tmp_path_factory):
         yield split, federation, methods
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 def test_new_samples_for_predict(fitted, tmp_path):
     split, federation, methods = fitted

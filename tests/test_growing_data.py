@@ -57,6 +57,7 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     assert not own["sample_id"].str.startswith("new-").any()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_starts_from_where_the_last_one_ended(tmp_path):
     urls = stores_of(tmp_path / "stores", ROWS)

@@ -151,6 +151,7 @@ def terminal(tmp_path, monkeypatch):
     assert set(codes) == {0}, codes
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # every party starts by itself, where other tests run
 def test_the_walk_through_is_what_happens(terminal):
     page = PAGE.read_text(encoding="utf-8").replace(PORT, str(free_port()))

@@ -126,6 +126,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_mixture_is_that_of_the_pooled_samples(package, tmp_path):
     X, y = load_iris(return_X_y=True)

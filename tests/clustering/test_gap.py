@@ -73,6 +73,7 @@ def chosen(X, most):
     return next((k for k, ((gap, _), (after, error)) in pairs if gap >= after - error), None)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_clear_clusters_are_counted(k):
     assert chosen(blobs(k), 7) == k

@@ -62,6 +62,7 @@ def counted(monkeypatch):
     return outcomes
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("rows", [61, 200, N], ids="blocks from {} rows".format)
 @pytest.mark.parametrize("k", [1, 7])
 @pytest.mark.parametrize("kind", KINDS + HARD)
@@ -121,6 +122,7 @@ def test_scores_are_as_near_to_the_true_ones_as_is_said(monkeypatch):
         assert (off <= error[start:]).all()
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("rows", [61, N], ids="blocks from {} rows".format)
 @pytest.mark.parametrize("share", [0.002, 0.3, 1.0])
 @pytest.mark.parametrize("kind", KINDS + HARD)

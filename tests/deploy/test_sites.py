@@ -169,6 +169,7 @@ def test_sites_start_their_own_parties(site, tmp_path):
         assert process.wait(60) == 0
 
 
+@pytest.mark.long
 def test_a_run_that_is_done_leaves_ledgers_and_logs_in_workspaces(site, tmp_path):
     groups = np.repeat([[0.0, 0.0], [9.0, 9.0]], 6, axis=0)
     rows = {
@@ -276,6 +277,7 @@ def test_everything_runs_over_tls(site, tmp_path):
         np.testing.assert_array_equal(total.values, [4.0, 6.0])
 
 
+@pytest.mark.long
 def test_clients_answer_to_a_worker_of_the_server_over_tls(site, tmp_path):
     """Blocks that it decodes go to it by its own certificate, by steps that sites approved."""
     clients = [f"hospital-{letter}" for letter in "abc"]

@@ -30,6 +30,7 @@ def test_all_is_loaded_and_compiled_before_the_first_worker():
     first.join()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_what_nobody_has_compiled_is_compiled_elsewhere(tmp_path):
     pytest.importorskip("numba")

@@ -100,6 +100,7 @@ def test_a_policy_refuses_unless_it_says_so(cluster, urls, sides, tmp_path):
     assert sides() == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_worker_that_is_killed_ends_a_run_in_a_sentence(cluster, urls, sides):
     """Its party ends with it, and no process is left."""

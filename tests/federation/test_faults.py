@@ -82,6 +82,7 @@ def to_nothing(folder):
     shutil.rmtree(folder)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("party", ["client-2", "server"])
 @pytest.mark.parametrize(
     ("damage", "words"),
@@ -212,6 +213,7 @@ def test_a_party_that_is_frozen_for_a_while_is_waited_for(local, run):
     assert local.processes.pid("b") == pid
 
 
+@pytest.mark.long
 def test_a_party_that_computes_without_a_heartbeat_is_waited_for(local, run):
     began = time.monotonic()
     n = 1 << 27
@@ -250,6 +252,7 @@ def joined(sites):
     return Federation.connect(sites.cluster, clients=["a", "b"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("which", ["worker", "nanny and worker"])
 def test_a_frozen_site_is_named_at_the_deadline(sites, tmp_path, which):
     nanny = sites.parties["b"]
@@ -422,6 +425,7 @@ def test_a_party_uses_less_than_the_least_limit_by_itself(local):
     assert max(local.peak_memory().values()) < LEAST_MEMORY
 
 
+@pytest.mark.long
 def test_a_site_that_was_started_again_asks_for_a_resume(started, tmp_path):
     with joined(started) as federation:
         federation.start_run("r", random_state=0, workspace=str(tmp_path), deadline_s=60)

@@ -50,6 +50,7 @@ def test_without_the_library_it_says_what_to_install(monkeypatch):
         check_metrics("127.0.0.1:9100")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_pages_tell_what_the_ledger_has(tmp_path):
     site, names = Site(tmp_path), [*ROWS, "server"]

@@ -173,6 +173,7 @@ print(federation.publish(steps.row_sum, party="a").values.tolist())
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("end", ["federation.close()", ""], ids=["closed", "forgotten"])
 def test_a_plain_script_works_and_ends_quietly(tmp_path, end):
     """No ``__main__`` guard, and no close: nothing on the terminal but what it prints itself."""

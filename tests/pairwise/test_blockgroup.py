@@ -52,6 +52,7 @@ def test_reopened_and_pickled_tiles_go_on(kind, tmp_path, points, write_all):
     assert same(tiles, whole)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("n_writes", range(8))
 def test_killed_at_any_write(kind, n_writes, tmp_path, points, write_all, kill_after):
     cls, settings, payload = kind
@@ -113,6 +114,7 @@ def files_of(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.few(8)
 @tears
 @pytest.mark.parametrize("what", ["payload", "marker"])
 def test_a_torn_block_is_written_again(kind, what, tear, tmp_path, points, write_all):

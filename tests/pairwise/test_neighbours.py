@@ -47,6 +47,7 @@ def test_equals_brute_force(tmp_path_factory, data):
     assert_equals_oracle(tiles.graph(), D, k)
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [2, 4, 10**6])
 @pytest.mark.parametrize("k", [1, 10, 70])

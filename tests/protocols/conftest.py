@@ -1,4 +1,4 @@
-"""One federation of real worker processes, nine clients with iris, for all tests of protocols."""
+"""One federation of real worker processes, six clients with iris, for all tests of protocols."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris
 from daskfc.federation import Federation
 from daskfc.stores import write_store
 
-N_CLIENTS = 9
+N_CLIENTS = 6
 
 
 def deal(folder, X, owners, ids=None):
@@ -37,7 +37,7 @@ def skewed(iris):
     """Owners of the samples: every client has one class mostly."""
     X, y = iris
     random = np.random.default_rng(0)
-    return np.where(random.random(len(X)) < 0.75, y * 3 + random.integers(0, 3, len(X)),
+    return np.where(random.random(len(X)) < 0.75, y * 2 + random.integers(0, 2, len(X)),
                     random.integers(0, N_CLIENTS, len(X)))  # fmt: skip
 
 

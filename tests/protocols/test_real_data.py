@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 CLUSTERERS = ["spectral", {"hierarchical": {"linkage": "ward"}}, "k-medoids"]
 
 
+@pytest.mark.few(1)
 @needs_data
 @pytest.mark.parametrize(("name", "n_clusters"), [("coil20", 20), ("mnist", 10)])
 def test_labels_are_those_of_the_pooled_clusterer(tmp_path, name, n_clusters):

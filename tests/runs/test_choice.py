@@ -299,6 +299,7 @@ def of_blobs(request, tmp_path_factory):
         yield request.param, federation
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("clusterer", "by"),
@@ -330,6 +331,7 @@ def test_clear_clusters_are_counted(of_blobs, clusterer, by):
     assert choice.scores[k] == pytest.approx(score(pooled, labels), rel=1e-3)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 def test_clear_clusters_are_counted_by_stability(of_blobs):
     k, federation = of_blobs

@@ -58,6 +58,7 @@ def edit(folder, change):
 # -- torn files ---------------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @tears
 @pytest.mark.parametrize("name", ["fit.json", "labels.npz", "ledger.parquet"])
 def test_a_torn_fit_is_fitted_again(start, broken, name, tear):
@@ -74,6 +75,7 @@ def test_a_changed_byte_of_a_fit_is_no_label(broken):
     assert FakeMethod.fits == [("FakeMethod", 0), ("FakeMethod", 1)]
 
 
+@pytest.mark.few(4)
 @tears
 @pytest.mark.parametrize("kind", ["labels", "sample_id", "client"])
 def test_torn_labels_are_never_read(start, kind, tear):
@@ -85,6 +87,7 @@ def test_torn_labels_are_never_read(start, kind, tear):
         _ = done.labels
 
 
+@pytest.mark.few(3)
 @tears
 @pytest.mark.parametrize("name", ["summary.json", "ledger.parquet"])
 def test_torn_results_are_one_sentence(start, name, tear):
@@ -99,6 +102,7 @@ def test_torn_results_are_one_sentence(start, name, tear):
         assert (done.folder / "report.html").read_text() == page
 
 
+@pytest.mark.few(2)
 @tears
 def test_a_torn_summary_of_a_broken_run_is_made_again(broken, tear):
     tear(broken / "summary.json")

@@ -283,6 +283,7 @@ def test_a_run_tells_its_caller_no_id_unless_asked(tmp_path, urls):
     assert plain.summary["metrics"]["k-FED"]["acc"]["mean"] == 1.0  # scored under pseudonyms
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["kCAGC", "ESFMC"])
 def test_clients_that_share_samples_tell_no_id_either(tmp_path, urls, method):

@@ -189,6 +189,7 @@ def _rehearsed(stores, method, params, assumed=None, **options):
     return rehearsal
 
 
+@pytest.mark.few(9)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::daskfc.errors.PrivacyWarning")
 @pytest.mark.parametrize("case", CASES)
@@ -244,6 +245,7 @@ def _primes_of(ledger):
     return [row.shapes["residues"][0] for row in ledger if row.message == "CodedDistances"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("assumed", [{}, {"dimensions that the samples span": 60}])
 @pytest.mark.parametrize("read", [1200, 400, 150])
 def test_a_plan_of_many_samples_knows_how_many_primes(
@@ -293,6 +295,7 @@ def test_a_plan_of_a_preparation_is_what_its_ledger_says(running):
         assert ours[key] == pytest.approx(theirs[key])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("method", "params", "most"),
     [

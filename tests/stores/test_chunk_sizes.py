@@ -185,6 +185,7 @@ if __name__ == "__main__":  # of the test below: with no room for what a chunk s
         print(f"{name}: {text}")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_chunks_of_a_gibibyte_are_refused_in_256_mebibytes(tmp_path):
     done = subprocess.run(

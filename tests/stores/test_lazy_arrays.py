@@ -106,6 +106,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", GIVEN)
 @pytest.mark.parametrize("rows", [1, 7, 60, N])

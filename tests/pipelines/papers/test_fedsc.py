@@ -258,6 +258,7 @@ def test_the_page_shows_the_figures_that_are_drawn():
     assert "fedsc-rounds.svg" not in page
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_cell_runs_every_method_and_a_second_start_runs_nothing(tmp_path, monkeypatch):
     rows = np.concatenate([np.arange(12.0) / 10, 5 + np.arange(12.0) / 10])

@@ -311,6 +311,7 @@ def test_the_versions_agree_and_the_ledger_holds_what_a_fit_says(tiny):
         assert largest_difference(mine, found[version])[0] < 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_parts_run_and_a_second_start_runs_nothing(tiny, tmp_path, monkeypatch):
     page, records = tmp_path / "results.md", tmp_path / "records.jsonl"

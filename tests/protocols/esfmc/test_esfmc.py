@@ -141,6 +141,7 @@ def test_the_same_seed_gives_the_same_labels(complete):
         )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mode", ["local", "align"])
 @pytest.mark.parametrize("recipe", ["robust", "paper"])
 def test_samples_that_some_views_lack_get_labels(incomplete, mode, recipe):
@@ -169,6 +170,7 @@ def test_rounds_do_not_end_before_heads_learned_the_servers_labels(complete, inc
         assert fitted(incomplete, incomplete=mode, **how).n_rounds_ == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("params", "columns"),
     [({"share": "assignments"}, K), ({"shared_dim": 3, "separate_encoders": True}, 3),
@@ -303,6 +305,7 @@ def test_a_noisy_fit_that_broke_off_does_not_release_again(complete, monkeypatch
     assert not complete.ledger.releases()
 
 
+@pytest.mark.long
 def test_a_run_from_files_is_scored_with_every_sample_once(tmp_path):
     storage = {
         "source": {"dataset": "digits-views", "scaling": "min-max", "subsample": {"n": 200}},

@@ -87,6 +87,7 @@ def of_blobs(request, tmp_path_factory):
         yield request.param, federation
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"neighbors": 20}, {"similarity": "coded"}])
 def test_clear_clusters_are_counted(of_blobs, params):

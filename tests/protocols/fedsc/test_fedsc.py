@@ -34,6 +34,7 @@ def federation(urls):
         yield running
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("params", "same"),
     [

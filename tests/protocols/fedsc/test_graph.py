@@ -55,6 +55,7 @@ def test_workers_without_room_get_nothing(rows):
     assert not divided(rows, 2, room=500_000_000)[0].rows.size
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_labels_do_not_depend_on_the_number_of_the_servers_workers(tmp_path):
     random = np.random.default_rng(0)

@@ -97,6 +97,7 @@ def test_gradient_steps_never_raise_the_objective(seed, sizes, width, ridge):
     assert all(np.diff(values) <= 1e-12)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("ridge", [1e-2, 0.1, 8.0])  # at 8.0 steps are halved
 @pytest.mark.parametrize("seed", range(4))
 def test_gradient_steps_are_the_slow_ones_at_the_first_coefficients(seed, ridge):

@@ -232,6 +232,7 @@ def test_perturbed_data_are_one_release_of_each_client(federation):
     assert model.kernel_width_ > sigma  # of the noise, not of the flowers
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("averaging", ["masked", "plain", "recovering"])
 def test_perturbed_factors_are_released_in_every_round_and_once_more(federation, averaging):
@@ -306,6 +307,7 @@ CODED = {"rounds": 1, "similarity": "coded"}
 SIZED = {"kind": "data", "sigma": 30.0, "delta": DELTA, "clip": 10.0}
 
 
+@pytest.mark.few(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "params"),

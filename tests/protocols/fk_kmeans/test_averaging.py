@@ -48,6 +48,7 @@ def federations(tmp_path_factory):
         }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("away", "averaging", "summed"), WAYS)
 def test_a_site_performs_all_of_it(federations, away, averaging, summed):
     short = {"n_features": 8, "iterations": 2, "averaging": averaging, "patience_s": 60.0}

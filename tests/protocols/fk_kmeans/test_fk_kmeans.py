@@ -50,6 +50,7 @@ def coordinates(model, kernel="gaussian", degree=3):
     return sum(phi @ G for phi, G in zip(phis, model.feature_weights_, strict=True))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "params",
     [
@@ -134,6 +135,7 @@ def test_lanczos_uploads_its_products(federation):
         assert 0 <= numbers <= 128 * len(up)  # tags, and the digest of what was told
 
 
+@pytest.mark.long
 def test_without_the_mechanism_what_is_uploaded_grows_with_the_samples(federation):
     """Section 5.2: N + M D numbers a product, where the mechanism needs M (D + r)."""
     short = {"iterations": 2, "lanczos_block": 1, "kernel_width": 2.0}
@@ -171,6 +173,7 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("solver", "ends"), [("gram", [3]), ("lanczos", [2]), ("gram", [1, 2])])
 def test_an_interrupted_fit_goes_on_at_the_iteration_it_had_reached(
     federation, monkeypatch, tmp_path, solver, ends

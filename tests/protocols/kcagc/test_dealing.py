@@ -58,6 +58,7 @@ def federations(tmp_path_factory):
         one.close()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "model",
     [

@@ -87,6 +87,7 @@ def unmasked(
     return labels
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "options",
     [

@@ -43,6 +43,7 @@ def dealt(tmp_path_factory):
             one.close()
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", [*CLUSTERERS, *ROWS])
 @pytest.mark.parametrize("route", ["columns", "blocks"])
 def test_partitions_are_the_same_to_the_last_sample(dealt, route, name):

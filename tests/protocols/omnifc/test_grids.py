@@ -70,6 +70,7 @@ CLUSTERERS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("offset", "names"), [(1e6, ["k-means"]), (1e12, list(CLUSTERERS))])
 def test_a_common_shift_changes_no_label(federate, offset, names):
     """After ClickHouse#119117. All values are multiples of 2^-12, so that sums are exact."""
@@ -108,6 +109,7 @@ def deal_new(federation, X):
     return url
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("far", [99_999.0, 999_999.0, 1e6, 1e9])
 def test_a_code_for_missing_values_left_in_a_column(federate, far):
     X = two_groups(far)
@@ -122,6 +124,7 @@ def test_a_code_for_missing_values_left_in_a_column(federate, far):
     assert system.error_of(0.3**2, 2) <= 1e-3 * 0.3**2
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("clusterer", "central"),
     [

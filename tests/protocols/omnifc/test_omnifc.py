@@ -89,6 +89,7 @@ def test_labels_equal_the_pooled_clusterer(federation, iris, canonical, name):
     assert same_partition(found, central)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "spec",
     [
@@ -109,6 +110,7 @@ def test_row_clusterers_agree_between_exact_and_landmark(federation, spec):
 BY_BLOCKS = ("gaussian", "complete", "average", "k-medoids", "affinity-propagation")
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("distances", ["exact", "blocks", "landmark"])
 @pytest.mark.parametrize("name", BY_BLOCKS)
 def test_labels_where_memory_has_no_room_for_all_distances(
@@ -150,6 +152,7 @@ def test_the_caller_hears_what_the_server_noticed(federation):
         model.fit(federation)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("spec", ["spectral", "hierarchical", {"dbscan": {"eps": 0.5}}])
 def test_landmarks_give_the_exact_partition(federation, spec):
     n_clusters = None if isinstance(spec, dict) else 3
@@ -168,11 +171,12 @@ def test_labels_do_not_depend_on_the_partition(federation, iris, tmp_path):
     np.testing.assert_array_equal(by_id(skewed.labels_), by_id(even.labels_))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "params",
     [
-        {"n_segments": 1, "n_colluding": 3, "n_spares": 0},
-        {"n_spares": 2},
+        {"n_segments": 1, "n_colluding": 2, "n_spares": 0},
+        {"n_segments": 1, "n_spares": 2},
         {"engine": "f64"},
         {"engine": "int8"},
         {"tile": 64},
@@ -211,6 +215,7 @@ def test_ledger_holds_declared_messages_only(federation, iris, distances):
 CLUSTERERS_OF_ALL = ["spectral", "gaussian", "dbscan", "single", "average", "ward", "k-medoids"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CLUSTERERS_OF_ALL)
 def test_columns_give_the_labels_of_all_blocks(federation, name):
     n_clusters = None if name == "dbscan" else 3
@@ -234,6 +239,7 @@ def test_later_columns_need_fewer_primes(federation, monkeypatch):
     assert min(n_primes) <= 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rows", ["coordinates", "distances"])
 def test_blocks_serve_clusterers_on_rows(federation, rows):
     spec = {"k-means": {"rows": rows}}
@@ -255,6 +261,7 @@ def test_estimator_contract(federation):
     np.testing.assert_array_equal(copy.fit(federation).labels_, model.labels_)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("spec", ["spectral", "k-means", {"dbscan": {"eps": 1.0}}, "k-medoids"])
 def test_predict_labels_new_samples_like_their_twins(federation, iris, tmp_path, spec):
     n_clusters = None if isinstance(spec, dict) else 3
@@ -318,7 +325,7 @@ late_answer_block.__annotations__ = _answer_block.__annotations__
     [("blocks", lying_answer_block), ("exact", lying_answer_columns)],
 )
 def test_a_liar_is_named_and_left_out(federation, monkeypatch, distances, lie):
-    params = {"n_clusters": 3, "n_spares": 2, "tile": 64, "distances": distances}
+    params = {"n_clusters": 3, "n_segments": 1, "n_spares": 2, "tile": 64, "distances": distances}
     honest = OmniFC(**params).fit(federation)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(party, lie.__name__.removeprefix("lying_"), lie)
@@ -353,6 +360,7 @@ def test_a_straggler_is_cut_off(federation, monkeypatch, tmp_path):
     np.testing.assert_array_equal(model.labels_, prompt.labels_)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("distances", "during", "victim"),
     [
@@ -458,6 +466,7 @@ def test_one_cluster_has_no_silhouette(federation, monkeypatch):
     assert model.silhouette_ is None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "how", [{"clusterer": "k-means"}, {"clusterer": "spectral"}, {"clusterer": "hierarchical"}]
 )

@@ -247,6 +247,7 @@ def computed(federation, monkeypatch, folder, keep, workers, *, spares=1, after=
     return kept(kind.open(str(array.parent))), federation.ledger
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("spares", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("keep", KEEPS)
@@ -344,6 +345,7 @@ def test_a_run_goes_on_with_another_number_of_workers(processes, monkeypatch, tm
     assert 0 < asked_again < all_of_them
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("room", "told"),
@@ -367,6 +369,7 @@ FITS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The neighbour graph has:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", FITS)

@@ -115,6 +115,7 @@ FITS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The neighbour graph has:sklearn.exceptions.ConvergenceWarning")
 def test_labels_do_not_depend_on_the_number_of_the_servers_workers(rows, tmp_path):

@@ -138,6 +138,7 @@ def test_values_outside_their_range_are_refused():
         kmeans.fit(rows)
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["masked", "recovering"])
 def test_the_ledger_has_every_round_and_masks_hide_the_parts(tmp_path, kind):

@@ -104,6 +104,7 @@ def rows_of(federation, asked):
     return prepared, np.concatenate([told[name].rows for name in federation.clients])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_clusters_are_no_sites_however_one_site_writes_numbers(alike, tmp_path):
     labels, _ = in_two(alike)
@@ -154,6 +155,7 @@ def test_what_only_one_site_writes_is_told_and_mended(alike, tmp_path):
     np.testing.assert_array_equal(predicted, labels[SITES == "cleveland"][:30])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_lists_words_of_one_site_in_its_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -238,6 +240,7 @@ def test_words_of_one_client_are_counted_by_column(tmp_path):
 # -- what sites add, and directions --------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_within_sites_each_takes_off_what_is_its_own(alike, tmp_path):
     asked = ["impute", "one-hot", {"standardise": {"within": "site"}}]

@@ -76,6 +76,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("model", METHODS, ids=lambda model: type(model).__name__)
 def test_a_profile_is_of_the_stores_units_after_any_method(federation, model):
