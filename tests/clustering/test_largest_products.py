@@ -5,8 +5,9 @@ import pytest
 
 from daskfc.clustering.views import largest_products as module
 from daskfc.clustering.views import screening
-from daskfc.clustering.views.half_distances import Share
 from daskfc.clustering.views.largest_products import RoundedRows, largest_products
+from daskfc.clustering.views.screening import Share
+from tests.clustering.tiling import in_tiles
 
 
 def points(kind: str, n: int) -> np.ndarray:
@@ -25,13 +26,13 @@ def points(kind: str, n: int) -> np.ndarray:
     raise AssertionError(kind)
 
 
-@pytest.mark.parametrize("rows", [100, 230, 600], ids="blocks from {} rows".format)
+@pytest.mark.parametrize("rows", [100, 230, 600], ids="tiles of {} rows".format)
 @pytest.mark.parametrize("k", [1, 2, 6])
 @pytest.mark.parametrize("kind", ["cloud", "along a curve", "growing", "in pairs"])
 def test_the_result_is_that_of_float64(monkeypatch, kind, k, rows):
     n = 600
     B = points(kind, n)
-    monkeypatch.setattr(screening, "_BLOCK", rows * n)
+    in_tiles(monkeypatch, rows)
     found = largest_products(B, k)
     assert found is not None
     K = np.einsum("id,jd->ij", B, B)
@@ -49,7 +50,7 @@ def test_the_result_is_that_of_float64(monkeypatch, kind, k, rows):
 def test_pairs_are_dropped_on_the_way(monkeypatch):
     n, k, sizes = 600, 3, []
     B = points("growing", n)
-    monkeypatch.setattr(screening, "_BLOCK", 60 * n)
+    in_tiles(monkeypatch, 60)
     want = largest_products(B, k)
     drop = screening.PairScreen._drop
 
@@ -106,7 +107,7 @@ def test_a_share_that_lacks_blocks_is_noticed(part):
 def test_of_the_pairs_with_the_smallest_product_few_are_listed(monkeypatch):
     B = points("cloud", 600)
     B[:, 0] = np.linspace(3.0, -3.0, 600)  # ever smaller products with the first rows
-    monkeypatch.setattr(screening, "_BLOCK", 60 * 600)
+    in_tiles(monkeypatch, 60)
     want = largest_products(B, 2).lowest
     monkeypatch.setattr(module, "_LISTED", 4)
     found = shares(B, 2, 1)
@@ -125,7 +126,7 @@ def test_the_smallest_product_is_found_where_float32_cannot_tell_it(monkeypatch,
     v = random.normal(size=6)
     B[-2] = v / np.linalg.norm(v)
     B[-1] = -(1.0 + 1e-9) * B[-2]
-    monkeypatch.setattr(screening, "_BLOCK", 60 * 600)
+    in_tiles(monkeypatch, 60)
     want = np.einsum("ij,ij->i", B[-2:-1], B[-1:])[0]
     assert want < -1.0
     assert largest_products(B, 2).lowest == want

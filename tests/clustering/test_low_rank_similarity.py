@@ -25,6 +25,7 @@ from daskfc.protocols.fedsc.maths.similarity_spectral import (
     normalised_with_loops,
     row_embedding,
 )
+from tests.clustering.tiling import in_tiles
 from tests.oracles import fedsc as oracle
 from tests.protocols.fedsc.one_place import moments_of
 
@@ -66,11 +67,11 @@ def test_the_graph_does_not_depend_on_the_blocks(monkeypatch):
     np.testing.assert_allclose(join_similar(parts).toarray(), whole.toarray(), atol=1e-12)
 
 
-@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("tiles", [1, 3])
 @pytest.mark.parametrize(
     "kind", ["spread", "repeated", "closer than float32 can tell", "some rows far smaller", "zero"]
 )
-def test_screening_in_float32_changes_nothing(monkeypatch, kind, blocks):
+def test_screening_in_float32_changes_nothing(monkeypatch, kind, tiles):
     n, k = 300, 4
     random = np.random.default_rng(5)
     B = random.normal(size=(n, 3))
@@ -83,8 +84,8 @@ def test_screening_in_float32_changes_nothing(monkeypatch, kind, blocks):
         B *= 10.0 ** random.uniform(-30, 0, size=(n, 1))
     elif kind == "zero":
         B[:] = 0.0
-    monkeypatch.setattr("daskfc.clustering.views.screening._BLOCK", n * n // blocks)
-    if kind in ("spread", "some rows far smaller"):  # no block needs float64 as a whole
+    in_tiles(monkeypatch, n // tiles)
+    if kind in ("spread", "some rows far smaller"):  # nothing needs float64 as a whole
         monkeypatch.delattr("daskfc.clustering.kernels.low_rank_similarity.most_similar")
     got = similarity_graph(B, k)
     assert (got != got.T).nnz == 0

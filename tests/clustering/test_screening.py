@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from daskfc.clustering.views import half_distances, screening
 from daskfc.clustering.views import nearest as module
-from daskfc.clustering.views.half_distances import HalfDistances, Share
+from daskfc.clustering.views.half_distances import HalfDistances
 from daskfc.clustering.views.nearest import nearest_of_points, within_radius_of_points
+from daskfc.clustering.views.screening import Share
+from daskfc.linalg.threads import own_threads
+from tests.clustering.tiling import in_tiles
 from tests.oracles import clustering as oracle
 
 N = 420
@@ -63,12 +67,12 @@ def counted(monkeypatch):
 
 
 @pytest.mark.few(12)
-@pytest.mark.parametrize("rows", [61, 200, N], ids="blocks from {} rows".format)
+@pytest.mark.parametrize("rows", [61, 200, N], ids="tiles of {} rows".format)
 @pytest.mark.parametrize("k", [1, 7])
 @pytest.mark.parametrize("kind", KINDS + HARD)
 def test_neighbours_are_those_of_all_distances(monkeypatch, kind, k, rows):
     X = points(kind)
-    monkeypatch.setattr(screening, "_BLOCK", rows * N)
+    in_tiles(monkeypatch, rows)
     outcomes = counted(monkeypatch)
     found = nearest_of_points(X, k)
     assert outcomes in ([[True]] if kind in KINDS and rows > 100 else [[True], [False], []])
@@ -104,26 +108,29 @@ def test_scores_are_as_near_to_the_true_ones_as_is_said(monkeypatch):
     seen = []
 
     class Noted(screening.PairScreen):
-        def note(self, S, start):
-            seen.append((S.copy(), start, self.error))
-            return super().note(S, start)
+        def note(self, S, start, first):
+            seen.append((S.copy(), start, first, self.error))
+            return super().note(S, start, first)
 
     monkeypatch.setattr(half_distances, "PairScreen", Noted)
-    monkeypatch.setattr(screening, "_BLOCK", 150 * N)
+    in_tiles(monkeypatch, 150)
     nearest_of_points(X, 3)
     Y = X - np.rint(X.mean(axis=0))
     true = -((Y[:, None] - Y) ** 2).sum(axis=2) / 2 / np.abs(Y).max() ** 2
-    assert len(seen) > 1
-    for S, start, error in seen:
+    assert len(seen) > 3
+    for S, start, first, error in seen:
         S[np.isneginf(S)] = 0.0  # of a row with itself
-        off = np.abs(S.astype(float) - true[start : start + len(S), start:])
+        rows, columns = (
+            slice(a, a + size) for a, size in zip((start, first), S.shape, strict=True)
+        )
+        off = np.abs(S.astype(float) - true[rows, columns])
         assert 0.0 < off.max()
-        assert (off <= error[start : start + len(S), None]).all()
-        assert (off <= error[start:]).all()
+        assert (off <= error[rows, None]).all()
+        assert (off <= error[columns]).all()
 
 
 @pytest.mark.few(12)
-@pytest.mark.parametrize("rows", [61, N], ids="blocks from {} rows".format)
+@pytest.mark.parametrize("rows", [61, N], ids="tiles of {} rows".format)
 @pytest.mark.parametrize("share", [0.002, 0.3, 1.0])
 @pytest.mark.parametrize("kind", KINDS + HARD)
 def test_pairs_within_a_radius_are_those_of_all_distances(monkeypatch, kind, share, rows):
@@ -131,7 +138,7 @@ def test_pairs_within_a_radius_are_those_of_all_distances(monkeypatch, kind, sha
     D = module._Samples(X).distances(*np.divmod(np.arange(N * N), N)).reshape(N, N)
     upper = np.triu_indices(N, 1)
     radius2 = float(np.quantile(D[upper], share, method="lower"))  # a distance that occurs
-    monkeypatch.setattr(screening, "_BLOCK", rows * N)
+    in_tiles(monkeypatch, rows)
     found = [np.column_stack(pairs) for pairs in within_radius_of_points(X, radius2).edges()]
     wanted = np.argwhere(np.triu(D <= radius2, 1))
     assert sorted(np.concatenate(found).tolist()) == wanted.tolist()
@@ -157,14 +164,14 @@ def test_few_pairs_near_the_radius_are_computed_twice(monkeypatch):
 @pytest.mark.parametrize(("room", "passes"), [(10**6, 1), (1, 3), (1700, 3)])
 def test_pairs_within_a_radius_are_kept_while_there_is_room(monkeypatch, room, passes):
     X, begun = points("integers"), []
-    blocks = HalfDistances.blocks
+    within = HalfDistances.within
 
-    def counted(scores, share):
+    def counted(scores, squared):
         begun.append(1)
-        return blocks(scores, share)
+        return within(scores, squared)
 
     monkeypatch.setattr(module, "_KEPT", room)
-    monkeypatch.setattr(HalfDistances, "blocks", counted)
+    monkeypatch.setattr(HalfDistances, "within", counted)
     graph = within_radius_of_points(X, 6.5)
     next(iter(graph))  # a pass that is not gone through is none
     begun.clear()
@@ -217,26 +224,45 @@ def test_parts_of_the_blocks_together_give_the_same_pairs_within_a_radius(kind, 
     assert len(found) > N
 
 
-@pytest.mark.parametrize("of", [2, 5])
-def test_every_pair_is_in_one_part(of):
-    scores, _ = module.half_distances(points("cloud"))
+@pytest.mark.parametrize("k", [0, 3, 25])
+@pytest.mark.parametrize("of", [1, 2, 5])
+def test_every_pair_is_in_one_tile(of, k):
     seen = np.zeros((N, N), int)
     for part in range(of):
-        sizes = [(start, S.shape) for start, S in scores.blocks(Share(part, of))]
-        assert len(sizes) >= 3
-        for start, (b, _) in sizes:
-            seen[start : start + b, start:] += 1
-    assert (seen[np.triu_indices(N)] == 1).all()
+        found = list(screening.tiles(N, Share(part, of), k))
+        assert len(found) >= (3 if k < 25 else 0)
+        for start, stop, first, last in found:
+            seen[start:stop, first:last] += 1
+            if first < stop:  # both triangles of the square
+                seen[start:stop, first:stop][np.tril_indices(stop - start, -1)] -= 1
+    assert (seen == np.triu(np.ones((N, N), int))).all()
 
 
-@pytest.mark.parametrize(("n", "most"), [(2_000, 124), (10_000, 208), (20_000, 103), (70_000, 28)])
-def test_blocks_are_as_high_as_what_is_looked_for_needs(n, most):
+@pytest.mark.parametrize(("n", "most"), [(2_000, 124), (10_000, 361), (70_000, 361)])
+def test_tiles_are_as_large_as_what_is_looked_for_needs(n, most):
     assert screening.is_worthwhile(n, most)
     assert not screening.is_worthwhile(n, most + 1)
     for k in (5, most):
-        blocks = list(screening.block_rows(n, k=k))
-        assert [start for start, _ in blocks[1:]] == [stop for _, stop in blocks[:-1]]
-        assert blocks[0][1] >= 16 * (k + 1)
-        largest = max((stop - start) * (n - start) for start, stop in blocks)
-        assert largest <= screening.score_buffer(n, k=k).size <= 1 << 25
-    assert screening.score_buffer(n, k=5).size <= 1024 * n
+        start, stop, first, last = next(screening.tiles(n, k=k))
+        assert min(stop - start, last - first) >= 16 * (k + 1)
+        assert (stop - start) * (last - first) <= 1 << 25
+    start, stop, first, last = next(screening.tiles(10**6, k=5))
+    assert (stop - start, last - first) == (512, 2048)
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+@pytest.mark.parametrize("kind", KINDS + HARD)
+def test_the_number_of_threads_changes_nothing(monkeypatch, kind, threads):
+    X = points(kind)
+    in_tiles(monkeypatch, 61)
+    alone = nearest_of_points(X, 3)
+    radius2 = float(np.median(alone.distances))
+    near = [pairs for pairs in within_radius_of_points(X, radius2)]
+    with threadpool_limits(threads, "blas"):
+        assert own_threads() == threads
+        found = nearest_of_points(X, 3)
+        there = [pairs for pairs in within_radius_of_points(X, radius2)]
+    np.testing.assert_array_equal(found.indices, alone.indices)
+    np.testing.assert_array_equal(found.distances, alone.distances)
+    for one, other in zip(near, there, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -82,7 +82,6 @@ def to_nothing(folder):
     shutil.rmtree(folder)
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("party", ["client-2", "server"])
 @pytest.mark.parametrize(
     ("damage", "words"),
@@ -369,11 +368,8 @@ def started(tmp_path):
     site.end()
 
 
-@pytest.mark.parametrize(
-    "number",
-    [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)],
-    ids=["killed", "stopped"],
-)
+@pytest.mark.few(1)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_scheduler_that_goes_ends_the_run(started, tmp_path, pipes, number):
     scheduler = started.running[0]
     federation = joined(started)

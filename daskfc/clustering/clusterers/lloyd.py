@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
+
+from daskfc.linalg.threads import own_threads
 
 __all__ = ["LloydRun", "best_run"]
 
@@ -53,7 +55,7 @@ def best_run(
     the mean variance of columns at most. `threads` is that of BLAS if None. Without a copy, rows
     are shifted and shifted back.
     """
-    threads = _blas_threads() if threads is None else threads
+    threads = own_threads() if threads is None else threads
     random = np.random.RandomState(seed)  # one for all starts, as in scikit-learn
     centre = rows.mean(axis=0)
     centred = np.subtract(rows, centre, out=None if copy else rows, dtype=np.float64)
@@ -80,11 +82,6 @@ def best_run(
     finally:
         if not copy:
             rows += centre
-
-
-def _blas_threads() -> int:
-    found = (one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
-    return max(found, default=1)
 
 
 class _Lloyd:

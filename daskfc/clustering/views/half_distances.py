@@ -12,34 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering.views.screening import (
+    ALL,
     Floats,
     Ints,
     PairScreen,
     Rounded,
-    block_rows,
-    rounded_products,
-    score_buffer,
+    Share,
+    scored,
+    tiles,
 )
 
-__all__ = ["ALL", "HalfDistances", "MaybeWithin", "Share", "pieces"]
+__all__ = ["HalfDistances", "MaybeWithin", "pieces"]
 
 # Numbers of samples and of others, and a mask of pairs that are not certain to be within a radius.
 MaybeWithin: TypeAlias = tuple[Ints, Ints, NDArray[np.bool_]]
 
 _ROWS = 4096  # rows that are scaled at a time
 _PIECE = 1 << 21  # pairs that are listed at a time, in a few copies
-
-
-@dataclass(frozen=True)
-class Share:
-    """Every `of`-th block of pairs, from number `part`; by default all."""
-
-    part: int = 0
-    of: int = 1
-
-
-ALL = Share()
-"""All blocks."""
 
 
 def pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
@@ -107,26 +96,23 @@ class HalfDistances:
             found[start:stop] = self.rows(start, stop)
         return found
 
-    def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
-        """Yield the first row's number, and scores of some rows with themselves and all later rows.
-
-        The next block overwrites the array.
-        """
-        buffer = score_buffer(self.n, share.of, k)
-        for start, stop in block_rows(self.n, share.part, share.of, k):
-            left = self.rows(start, stop).copy()
-            left[:, -2], left[:, -1] = -1.0, -left[:, -2]
-            yield start, rounded_products(left, self.rows, start, self.n, buffer)
+    def _left(self, first: int, last: int) -> Rounded:
+        """Return rows whose products with `rows` are the scores."""
+        left = self.rows(first, last).copy()
+        left[:, -2], left[:, -1] = -1.0, -left[:, -2]
+        return left
 
     def nearest(self, k: int, share: Share = ALL) -> tuple[Ints, Ints] | None:
         """Return pairs (rows, others) of a share, with each row's k nearest; None if too many."""
         screen = PairScreen(k, self.error)
-        for start, S in self.blocks(share, k):
-            own = np.arange(len(S))
-            S[own, own] = -np.inf
-            if not screen.note(S, start):
-                return None
-        return screen.kept()
+
+        def note(start: int, first: int, S: Rounded) -> bool:
+            if start == first:
+                np.fill_diagonal(S, -np.inf)
+            return screen.note(S, start, first)
+
+        every = scored(self._left, self.rows, tiles(self.n, share, k), note)
+        return screen.kept() if all(every) else None
 
     def tells(self, radius2: float) -> bool:
         """Whether float32 decides most pairs within a squared radius of the samples."""
@@ -136,12 +122,15 @@ class HalfDistances:
     def within(self, radius2: float, share: Share = ALL) -> Iterator[MaybeWithin]:
         """Yield pairs that may be within a squared radius, with a mask of those not certain."""
         limit = np.float64(-radius2 / self.unit / 2)  # float64, so that it is not rounded
-        for start, S in self.blocks(share):
+
+        def near(start: int, first: int, S: Rounded) -> MaybeWithin:
             error = self.error[start : start + len(S)]
             least = np.nextafter((limit - error).astype(np.float32), np.float32(-np.inf))
-            for first, last in pieces(*S.shape):
-                rows, cols = np.nonzero(S[first:last] >= least[first:last, None])
-                rows += first
-                upper = rows < cols
-                rows, cols = rows[upper], cols[upper]
-                yield rows + start, cols + start, S[rows, cols] <= limit + error[rows]
+            places = np.flatnonzero(S >= least[:, None])
+            rows, cols = np.divmod(places, S.shape[1])
+            rows, cols, scores = rows + start, cols + first, S.ravel()[places]
+            upper = rows < cols
+            rows, cols, scores = rows[upper], cols[upper], scores[upper]
+            return rows, cols, scores <= limit + self.error[rows]
+
+        return scored(self._left, self.rows, tiles(self.n, share), near)

@@ -1,26 +1,27 @@
 """The largest inner products of each row of a matrix B with the others, never all n × n.
 
 Products in float32 with a bound on their rounding screen the pairs, each once for both rows; those
-that can matter are computed in float64, with the same result as without screening. The blocks can
+that can matter are computed in float64, with the same result as without screening. The tiles can
 be divided among processes, each of which needs only `RoundedRows.table`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering.views.half_distances import ALL, Share
 from daskfc.clustering.views.screening import (
+    ALL,
     PairScreen,
-    block_rows,
+    Share,
     few,
     first_of_each_row,
     is_worthwhile,
-    rounded_products,
-    score_buffer,
+    scored,
+    tiles,
 )
 
 __all__ = ["LargestProducts", "RoundedRows", "Screened", "largest_products"]
@@ -105,16 +106,6 @@ class RoundedRows:
         found: Rounded = np.concatenate(parts)
         return found
 
-    def blocks(self, share: Share = ALL, k: int = 0) -> Iterator[tuple[int, Rounded]]:
-        """Yield the first row's number, and products of rows with themselves and all later rows.
-
-        The next block overwrites the array.
-        """
-        n = len(self.error)
-        buffer = score_buffer(n, share.of, k)
-        for start, stop in block_rows(n, share.part, share.of, k):
-            yield start, rounded_products(self.rows(start, stop), self.rows, start, n, buffer)
-
     def screened(
         self,
         k: int,
@@ -126,14 +117,18 @@ class RoundedRows:
         With `products`, which computes pairs in float64, the smallest one is found at once.
         """
         screen, lows = PairScreen(k, self.error), _Lowest(self, products)
-        for start, S in self.blocks(share, k):
-            own = np.arange(len(S))
-            S[own, own] = np.inf
-            if not lows.note(S, start):
-                return None
-            S[own, own] = -np.inf
-            if not screen.note(S, start):
-                return None
+
+        def note(start: int, first: int, S: Rounded) -> bool:
+            if start == first:
+                np.fill_diagonal(S, np.inf)
+            if not lows.note(S, start, first):
+                return False
+            if start == first:
+                np.fill_diagonal(S, -np.inf)
+            return screen.note(S, start, first)
+
+        if not all(scored(self.rows, self.rows, tiles(len(self.error), share, k), note)):
+            return None
         return Screened(*screen.kept(), *lows.pairs(), lows.lowest)
 
 
@@ -147,26 +142,30 @@ class _Lowest:
         self.lowest = rounded.lowest  # of the computed products
         self.limit = rounded.lowest / rounded.unit  # upper bound on the smallest product
         self.listed: list[tuple[Ints, Ints, Rounded]] = []
+        self._lock = threading.Lock()
 
-    def note(self, S: Rounded, start: int) -> bool:
-        """Note the smallest product of a block; return False if too many pairs may have it."""
+    def note(self, S: Rounded, start: int, first: int) -> bool:
+        """Note the smallest product of a tile; return False if too many pairs may have it."""
         least, error = S.min(), self.error[start : start + len(S)].max()
         if least - error > self.limit:
             return True
         found = few(S <= least + 2 * error)
         if found is None:
             return False
-        rows, others = found[0] + start, found[1] + start
+        rows, others, scores = found[0] + start, found[1] + first, S[found]
         if self.products is not None:
-            self.lowest = min(self.lowest, float(self.products(rows, others).min()))
-            self.limit = self.lowest / self.unit
+            smallest = float(self.products(rows, others).min())
+            with self._lock:
+                self.lowest = min(self.lowest, smallest)
+                self.limit = self.lowest / self.unit
             return True
-        self.limit = min(self.limit, float(least + error))
-        self.listed.append((rows, others, S[found]))
-        if sum(rows.size for rows, _, _ in self.listed) <= _LISTED:
-            return True
-        self._drop()
-        return self.listed[0][0].size <= _LISTED
+        with self._lock:
+            self.limit = min(self.limit, float(least + error))
+            self.listed.append((rows, others, scores))
+            if sum(rows.size for rows, _, _ in self.listed) <= _LISTED:
+                return True
+            self._drop()
+            return self.listed[0][0].size <= _LISTED
 
     def _drop(self) -> None:
         """Drop the pairs that cannot have the smallest product any more."""

@@ -20,6 +20,7 @@ from daskfc.clustering.views.half_distances import HalfDistances, MaybeWithin, p
 from daskfc.clustering.views.screening import first_of_each_row, is_worthwhile
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, Places
 from daskfc.coding.residues.scale import GRIDS, detect_grids
+from daskfc.linalg.threads import in_order
 
 __all__ = [
     "distances_of",
@@ -37,6 +38,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _BLOCK_ENTRIES = 1 << 23  # distances in memory at a time: 64 MiB
+_GATHERED = 1 << 20  # coordinates of pairs at a time: 8 MiB
 _KEPT = 1 << 25  # up to so many pairs within a radius are kept for the next pass: 256 MiB
 
 
@@ -67,11 +69,17 @@ class _Samples:
     def distances(self, rows: Ints, cols: Ints) -> Floats:
         """Return squared distances of listed pairs, from differences; exactly symmetric."""
         result = np.empty(rows.size)
-        step = max(1, _BLOCK_ENTRIES // max(1, self.X.shape[1]))
-        for start in range(0, rows.size, step):
+        step = max(1, _GATHERED // max(1, self.X.shape[1]))
+
+        def fill(start: int) -> None:
             part = slice(start, start + step)
-            difference = self.X[rows[part]] - self.X[cols[part]]
+            difference = self.X[rows[part]]
+            difference -= self.X[cols[part]]
             result[part] = np.square(difference, out=difference).sum(axis=1)
+
+        starts = range(0, rows.size, step)
+        for _ in map(fill, starts) if len(starts) < 2 else in_order(fill, starts):
+            pass
         if self.exact is None:
             return result
         return self.exact.whole(result, lambda known: known.pairs(rows, cols))

@@ -1,88 +1,111 @@
 """Screening of pairs that can be among the best of a row, by float32 scores of bounded error.
 
-Scores are symmetric and come in blocks, each pair once for both rows; never all n × n. The callers
-compute the remaining pairs in float64, so that the result is the same as without screening.
+Scores are symmetric and come in tiles, each pair once for both rows; never all n × n. The callers
+compute the remaining pairs in float64, so that the result is the same as without screening, in
+whatever order threads made the tiles.
 """
 
+import threading
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.linalg.threads import in_order
+
 __all__ = [
+    "ALL",
     "PairScreen",
-    "block_rows",
+    "Share",
     "few",
     "first_of_each_row",
     "is_worthwhile",
-    "rounded_products",
-    "rows_at",
-    "score_buffer",
+    "scored",
+    "tiles",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
 Rounded: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
+Tile: TypeAlias = tuple[int, int, int, int]  # first and last row, first and last column
+Rows: TypeAlias = Callable[[int, int], Rounded]
+Result = TypeVar("Result")
 
-_BLOCK = 1 << 25  # scores in float32 at a time, at most: 128 MiB
-_HEIGHT = 1024  # ours: rows of a block; memory for more takes the system longer to allocate
-_EACH = 6  # ours: at least so many blocks for each process
+_HEIGHT, _WIDTH = 512, 2048  # ours: scores of a tile, 4 MiB, stay in caches
+_EACH = 12  # ours: at least so many tiles beside each other, for threads and processes
+_LARGEST = 1 << 25  # scores of a tile in float32, at most: 128 MiB
+_LISTED = 1 << 22  # candidates of a tile, at most
+_PEAKS = 64  # ours: parts of a tile, at least, of which the largest scores are compared
 _RARE = 8  # ours: screening is useful if at most one pair in so many can matter
 
 
-def is_worthwhile(n: int, k: int, of: int = 1) -> bool:
-    """Return whether screening may separate k others from n rows, for `of` processes."""
-    return _height(k) <= min(n, rows_at(0, n, of, k))
+@dataclass(frozen=True)
+class Share:
+    """Every `of`-th tile of pairs, from number `part`; by default all."""
+
+    part: int = 0
+    of: int = 1
 
 
-def _height(k: int) -> int:
-    """Return how many rows a block must have, so that k others are a small part of it."""
+ALL = Share()
+"""All tiles."""
+
+
+def is_worthwhile(n: int, k: int) -> bool:
+    """Return whether screening may separate k others from n rows."""
+    return _side(k) <= n and _side(k) ** 2 <= _LARGEST
+
+
+def _side(k: int) -> int:
+    """Return how many rows a tile must have, so that k others are a small part of it."""
     return (k + 1) * 2 * _RARE
 
 
-def rows_at(start: int, n: int, of: int = 1, k: int = 0) -> int:
-    """Return the number of rows in the block from `start`, scored with itself and later rows."""
-    return min(n - start, max(1, _entries(n, of, k) // (n - start)))
+def tiles(n: int, share: Share = ALL, k: int = 0) -> Iterator[Tile]:
+    """Yield the tiles of a share: rows, each with itself and all later ones as columns."""
+    height = max(_side(k), min(_HEIGHT, n // (2 * _EACH)))
+    width = max(_side(k), min(_WIDTH, n // _EACH))
+    number = 0
+    for start in range(0, n, height):
+        for first in range(start, n, width):
+            if number % share.of == share.part:
+                yield start, min(start + height, n), first, min(first + width, n)
+            number += 1
 
 
-def block_rows(n: int, part: int = 0, of: int = 1, k: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield the first row of each block and the one after its last, of every `of`-th block."""
-    start = number = 0
-    while start < n:
-        stop = start + rows_at(start, n, of, k)
-        if number % of == part:
-            yield start, stop
-        start, number = stop, number + 1
+def scored(
+    left: Rows,
+    right: Rows,
+    which: Iterator[Tile],
+    work: Callable[[int, int, Rounded], Result],
+) -> Iterator[Result]:
+    """Yield ``work(first row, first column, scores)`` of tiles, in their order, made by threads.
 
+    Scores (b, c) are the products of `left` (b, d) and `right` (c, d); the next tile overwrites
+    the array.
+    """
+    own = threading.local()
 
-def score_buffer(n: int, of: int = 1, k: int = 0) -> Rounded:
-    """Return an array for the scores of any block of n rows."""
-    return np.empty(min(n * n, max(_entries(n, of, k), n)), np.float32)
+    def made(tile: Tile) -> Result:
+        start, stop, first, last = tile
+        if getattr(own, "panel", None) != (start, stop):
+            own.panel, own.rows = (start, stop), left(start, stop)
+        size = (stop - start) * (last - first)
+        if getattr(own, "room", np.empty(0)).size < size:
+            own.room = np.empty(size, np.float32)
+        S = own.room[:size].reshape(stop - start, last - first)
+        np.matmul(own.rows, right(first, last).T, out=S)
+        return work(start, first, S)
 
-
-def _entries(n: int, of: int, k: int) -> int:
-    """Return the number of scores in a block."""
-    most = min(_BLOCK, n * max(_HEIGHT, _height(k)))
-    return most if of == 1 else min(most, max(n, n * n // (_EACH * of)))
-
-
-def rounded_products(
-    left: Rounded, right: Callable[[int, int], Rounded], start: int, n: int, buffer: Rounded
-) -> Rounded:
-    """Return products (b, n - start) of rows `left` (b, d) with rows [start, n), in `buffer`."""
-    S = buffer[: len(left) * (n - start)].reshape(len(left), n - start)
-    width = max(1, _BLOCK // (4 * left.shape[1]))
-    for first in range(start, n, width):
-        last = min(first + width, n)
-        np.matmul(left, right(first, last).T, out=S[:, first - start : last - start])
-    return S
+    return in_order(made, which)
 
 
 def few(mask: NDArray[np.bool_]) -> tuple[Ints, Ints] | None:
     """Return rows and columns where a mask is true; None if these are many."""
     flat = np.flatnonzero(mask)
-    if flat.size > _BLOCK // _RARE:
+    if flat.size > _LISTED:
         return None
     rows, columns = np.divmod(flat, mask.shape[1])
     return rows, columns
@@ -105,46 +128,68 @@ class PairScreen:
     def __init__(self, k: int, error: Rounded) -> None:
         n = len(error)
         self.k, self.error = k, error
-        self.reached = np.full(n, -np.inf, np.float32)  # scores that at least k others reach
+        self.best = np.full((n, k), -np.inf, np.float32)  # of each row, scores of k others
         self.pairs: list[tuple[Ints, Ints, Rounded]] = []  # candidates: row, other, score
         self.room: int = 4 * n * (k + 1)  # with more pairs, surpassed ones are dropped
+        self._count = 0
+        self._lock = threading.Lock()
 
-    def note(self, S: Rounded, start: int) -> bool:
-        """Note candidates of b rows' scores and their mirror image; return False if too many.
+    def note(self, S: Rounded, start: int, first: int) -> bool:
+        """Note candidates of a tile's rows and columns; return False if they are too many.
 
-        `S` is (b, n - start), of the rows with themselves and all later ones; -inf on the diagonal.
+        `S` (b, c) has rows from `start` and columns from `first` on; a row's score with itself is
+        -inf. Columns that are among the rows have their pairs as these.
         """
-        later = S[:, len(S) :]
-        return self._note(S, start, start, axis=1) and (
-            later.size == 0 or self._note(later, start + len(S), start, axis=0)
+        later = S[:, max(0, start + len(S) - first) :]
+        return self._note(S, start, first, axis=1) and (
+            later.size == 0 or self._note(later, first + S.shape[1] - later.shape[1], start, axis=0)
         )
 
     def _note(self, S: Rounded, first: int, other: int, axis: int) -> bool:
         """Note candidates of rows (axis 1) or columns (axis 0), numbered from `first`."""
-        reached = self.reached[first : first + S.shape[1 - axis]]
-        np.maximum(reached, _at_most_kth(S, self.k, axis), out=reached)
-        limit = reached - 2 * self.error[first : first + len(reached)]
+        mine = slice(first, first + S.shape[1 - axis])
+        limit = self._reached(mine, _peaks(S, self.k, axis)) - 2 * self.error[mine]
         found = few(S >= np.expand_dims(limit, axis))
         if found is None:
             return False
         rows, others = found if axis else found[::-1]
-        self.pairs.append((rows + first, others + other, S[found]))
-        if sum(rows.size for rows, _, _ in self.pairs) <= self.room:
-            return True
-        self._drop()
-        return len(self.pairs[0][0]) * 2 <= self.room
+        scores = S[found]
+        with self._lock:
+            self.pairs.append((rows + first, others + other, scores))
+            self._count += rows.size
+            if self._count <= self.room:
+                return True
+            self._drop()
+            return self._count * 2 <= self.room
+
+    def _reached(self, mine: slice, more: Rounded) -> Rounded:
+        """Return scores that at least k others of some rows reach, with `more` of them."""
+        if self.k == 0:
+            return np.full(mine.stop - mine.start, np.inf, np.float32)
+        with self._lock:  # another thread may note the same rows: what it finds is lost, no more
+            known = self.best[mine].copy()
+        both = np.hstack([known, more])
+        both.partition(more.shape[1], axis=1)
+        known = both[:, more.shape[1] :]
+        with self._lock:
+            self.best[mine] = known
+        reached: Rounded = known.min(axis=1)
+        return reached
 
     def _drop(self) -> None:
         """Drop the pairs that others of the same row have surpassed."""
         rows, others, S = (np.concatenate(each) for each in zip(*self.pairs, strict=True))
+        limit = np.full(len(self.error), np.inf, np.float32)
         if self.k > 0:
+            limit = self.best.min(axis=1)
             order = np.lexsort((-S, rows))
             counts = np.bincount(rows, minlength=len(self.error))
             enough = np.flatnonzero(counts >= self.k)
             kth = S[order[(np.cumsum(counts) - counts)[enough] + self.k - 1]]
-            self.reached[enough] = np.maximum(self.reached[enough], kth)
-        kept = S >= (self.reached - 2 * self.error)[rows]
+            limit[enough] = np.maximum(limit[enough], kth)
+        kept = S >= (limit - 2 * self.error)[rows]
         self.pairs = [(rows[kept], others[kept], S[kept])]
+        self._count = self.pairs[0][0].size
 
     def kept(self) -> tuple[Ints, Ints]:
         """Return rows and others of all pairs that can matter, at least k of each row."""
@@ -153,18 +198,14 @@ class PairScreen:
         return rows, others
 
 
-def _at_most_kth(S: Rounded, k: int, axis: int) -> Rounded:
-    """Return values that at least k entries along an axis reach, mostly the k-th largest."""
+def _peaks(S: Rounded, k: int, axis: int) -> Rounded:
+    """Return some of the largest entries along an axis, (·, q): of each q-th part the largest."""
     n = S.shape[axis]
-    if k == 0:
-        return np.full(S.shape[1 - axis], np.inf, np.float32)
-    if n < k:
-        return np.full(S.shape[1 - axis], -np.inf, np.float32)
-    folds = max(1, min(64, n // (4 * k)))
-    q = n // folds
+    q = min(n, max(_PEAKS, 4 * k))
+    folds = n // q
+    peaks: Rounded
     if axis:
-        peaks = S[:, : folds * q].reshape(len(S), folds, q).max(axis=1)  # each of `folds` entries
+        peaks = S[:, : folds * q].reshape(len(S), folds, q).max(axis=1)
     else:
-        peaks = S[: folds * q].reshape(folds, q, S.shape[1]).max(axis=0)
-    kth: Rounded = np.partition(peaks, q - k, axis=axis).take(q - k, axis=axis)
-    return kth
+        peaks = S[: folds * q].reshape(folds, q, S.shape[1]).max(axis=0).T
+    return peaks

@@ -128,14 +128,22 @@ class DistanceBlocks:
 
     @classmethod
     def of_points(
-        cls, points: Floats, *, whole: bool = False, unit: float = 1.0, folder: str | None = None
+        cls,
+        points: Floats,
+        *,
+        whole: bool = False,
+        unit: float = 1.0,
+        folder: str | None = None,
+        copy: bool = True,
     ) -> "DistanceBlocks":
         """Return the distances of points, (n, d) float64, over a unit, computed by products.
 
-        Those of `whole` numbers are exact if all sums of squares are below 2**53.
+        Those of `whole` numbers are exact if all sums of squares are below 2**53. Without a copy,
+        the points are moved to their centre.
         """
         centre = points.mean(axis=0)
-        centred = points - (np.rint(centre) if whole else centre)
+        centre = np.rint(centre) if whole else centre
+        centred = np.subtract(points, centre, out=None if copy else points)
         squares = np.einsum("ij,ij->i", centred, centred)
         numbers = np.arange(len(points))
 

@@ -95,7 +95,7 @@ def view_of_landmarks(
     if needs in ("rows", "coordinates"):
         return RowFactors(points, n_features, *exact)
     if needs == "blocks":
-        return DistanceBlocks.of_points(points, folder=workspace)
+        return DistanceBlocks.of_points(points, folder=workspace, copy=False)
     return _view(points, symmetric_squared_distances, needs, n_neighbors, radius2)
 
 

@@ -12,13 +12,13 @@ from typing import TypeAlias
 import numpy as np
 
 from daskfc.clustering import ExactPoints, View
-from daskfc.clustering.views.half_distances import HalfDistances, Share
+from daskfc.clustering.views.half_distances import HalfDistances
 from daskfc.clustering.views.nearest import (
     half_distances,
     nearest_of_points,
     within_radius_of_points,
 )
-from daskfc.clustering.views.screening import is_worthwhile
+from daskfc.clustering.views.screening import Share, is_worthwhile
 from daskfc.federation import SERVER, Local, Message, PerClient, array
 from daskfc.secure.distances.secure_distances import SecureDistances
 from daskfc.secure.distances.sizing.landmark_memory import view_bytes
@@ -115,7 +115,7 @@ def _helps(distances: SecureDistances, n_neighbors: int | None, of: int) -> bool
         if not fits(needed, limits.get(name)):
             log.info("%s has no room for a share of the graph, which the server makes alone", name)
             return False
-    return n_neighbors is None or is_worthwhile(n, n_neighbors, of)
+    return n_neighbors is None or is_worthwhile(n, n_neighbors)
 
 
 def score_rows(points: ExactPoints, *, radius2: float | None) -> ScoreRows:

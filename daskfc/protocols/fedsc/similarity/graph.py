@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering.kernels.low_rank_similarity import Graph, default_neighbors, similarity_graph
-from daskfc.clustering.views.half_distances import Share
 from daskfc.clustering.views.largest_products import RoundedRows, Screened
 from daskfc.clustering.views.order import Order, order_of_points
-from daskfc.clustering.views.screening import is_worthwhile
+from daskfc.clustering.views.screening import Share, is_worthwhile
 from daskfc.federation import SERVER, Federation, Local, Message, PerClient, array
 from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 
@@ -109,7 +108,7 @@ def rounded_similarities(
     if not has_room:
         log.info("the server's workers have no room for a share of the graph, made by it alone")
     # `settled_graph` refuses rows that are not finite
-    useful = has_room and is_worthwhile(n, k - 1, of) and bool(np.isfinite(rows).all())
+    useful = has_room and is_worthwhile(n, k - 1) and bool(np.isfinite(rows).all())
     rounded = RoundedRows.of(rows) if useful else None
     if rounded is None:
         empty = np.empty(0, np.float32)
