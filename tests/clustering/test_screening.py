@@ -9,7 +9,7 @@ from daskfc.clustering.views import nearest as module
 from daskfc.clustering.views.half_distances import HalfDistances
 from daskfc.clustering.views.nearest import nearest_of_points, within_radius_of_points
 from daskfc.clustering.views.screening import Share
-from daskfc.linalg.threads import own_threads
+from daskfc.threads import own_threads
 from tests.clustering.tiling import in_tiles
 from tests.oracles import clustering as oracle
 

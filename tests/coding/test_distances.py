@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from daskfc.coding import (
     BYTE_PRIMES,
@@ -235,3 +236,35 @@ def test_empty_blocks():
     shares = code.encode(rows, system, SecretKey.from_os())
     answers = [coded_distances(z, z, system, ENGINES["f64"]) for z in shares]
     assert reconstruct(answers, range(3), code, system).shape == (0, 0)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize("name", ["int8", "f32"])
+def test_the_number_of_threads_changes_no_bit(name, hides, symmetric):
+    engine, system, code = available(name), byte_system(3), LagrangeCode(2, 1, 6)
+    rows = np.random.default_rng(3).integers(-9, 9, (1100, 7))
+    shares = code.encode(rows, system, SecretKey.from_os())
+    key = SecretKey.from_os()
+
+    def decoded():
+        answers = [
+            coded_distances(
+                z,
+                z,
+                system,
+                engine,
+                symmetric=symmetric,
+                hiding=HidingPolynomial(code, system, j, key, (0, 0)) if hides else None,
+            )
+            for j, z in enumerate(shares)
+        ]
+        return answers, reconstruct(answers, range(6), code, system)
+
+    with threadpool_limits(1, "blas"):
+        alone = decoded()
+    with threadpool_limits(3, "blas"):
+        found = decoded()
+    np.testing.assert_array_equal(found[0], alone[0])
+    np.testing.assert_array_equal(found[1], alone[1])
+    np.testing.assert_array_equal(found[1], np.square(rows[:, None] - rows).sum(axis=2))

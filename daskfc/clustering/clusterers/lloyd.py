@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
-from daskfc.linalg.threads import own_threads
+from daskfc.threads import own_threads
 
 __all__ = ["LloydRun", "best_run"]
 

@@ -20,7 +20,7 @@ from daskfc.clustering.views.half_distances import HalfDistances, MaybeWithin, p
 from daskfc.clustering.views.screening import first_of_each_row, is_worthwhile
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, Places
 from daskfc.coding.residues.scale import GRIDS, detect_grids
-from daskfc.linalg.threads import in_order
+from daskfc.threads import do_all
 
 __all__ = [
     "distances_of",
@@ -77,9 +77,7 @@ class _Samples:
             difference -= self.X[cols[part]]
             result[part] = np.square(difference, out=difference).sum(axis=1)
 
-        starts = range(0, rows.size, step)
-        for _ in map(fill, starts) if len(starts) < 2 else in_order(fill, starts):
-            pass
+        do_all(fill, range(0, rows.size, step))
         if self.exact is None:
             return result
         return self.exact.whole(result, lambda known: known.pairs(rows, cols))

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.linalg.threads import in_order
+from daskfc.threads import in_order
 
 __all__ = [
     "ALL",

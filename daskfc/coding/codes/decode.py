@@ -15,10 +15,12 @@ from daskfc.coding.residues.scale import ResidueSystem
 from daskfc.coding.residues.scratch import scratch
 from daskfc.coding.residues.wide import WideIntegers
 from daskfc.errors import DecodingError, InvalidInput
+from daskfc.threads import do_all
 
 __all__ = ["reconstruct", "reconstruct_wide"]
 
 _Array = NDArray[Any]
+_PART = 1 << 20  # ours: entries of a thread at a time
 _STRIP = 1 << 16  # ours: sums and result of a strip stay in cache; larger ones are no faster
 
 
@@ -91,13 +93,17 @@ def reconstruct(
     weights, steps = _functional(code, system.primes, tuple(evaluators[:R]))
     primes = np.array(system.primes, dtype=np.int64)
     flat = [np.ascontiguousarray(answer).reshape(len(primes), -1) for answer in answers[:R]]
-    for start in range(0, entries.size, _STRIP):
-        strip = entries[start : start + _STRIP]
-        sums = scratch("sums", (len(primes), strip.size), weights.dtype)
-        weighted_sum(flat, weights, start, sums)
-        largest = combine_primes(sums, primes, steps, system.modulus, strip)
-        if largest > system.bound:
-            raise _beyond_the_bound()
+
+    def decode(first: int) -> None:
+        for start in range(first, min(first + _PART, entries.size), _STRIP):
+            strip = entries[start : start + _STRIP]
+            sums = scratch("sums", (len(primes), strip.size), weights.dtype)
+            weighted_sum(flat, weights, start, sums)
+            largest = combine_primes(sums, primes, steps, system.modulus, strip)
+            if largest > system.bound:
+                raise _beyond_the_bound()
+
+    do_all(decode, range(0, entries.size, _PART))
     return out
 
 

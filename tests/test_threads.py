@@ -1,0 +1,98 @@
+"""Threads of a step: results in order, one thread of BLAS each, nothing left behind."""
+
+import multiprocessing
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from daskfc.threads import do_all, in_order, own_threads
+
+
+def blas_threads():
+    return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+
+@pytest.fixture(params=[1, 2, 5])
+def threads(request):
+    with threadpool_limits(request.param, "blas"):
+        yield request.param
+
+
+def test_results_come_in_the_order_of_the_tasks(threads):
+    waits, done = threading.Event(), []
+
+    def work(task):
+        if task == 0 and threads > 1:
+            waits.wait()  # the first is done after the second
+        done.append(task)
+        waits.set()
+        return 2 * task
+
+    assert list(in_order(work, range(20))) == list(range(0, 40, 2))
+    assert sorted(done) == list(range(20))
+    assert (done[0] == 0) == (threads == 1)
+
+
+def test_tasks_have_one_thread_of_blas_and_no_further_ones(threads):
+    found = list(in_order(lambda _: (own_threads(), set(blas_threads())), range(4)))
+    assert found == [(1, {1})] * 4
+    assert own_threads() == threads
+    assert set(blas_threads()) == {threads}
+
+
+def test_a_task_may_have_tasks(threads):
+    def work(task):
+        return sum(in_order(lambda part: task * part, range(10)))
+
+    assert list(in_order(work, range(10))) == [45 * task for task in range(10)]
+
+
+def test_few_tasks_are_begun_before_their_results_are_taken(threads):
+    begun = []
+
+    def work(task):
+        begun.append(task)
+        return task
+
+    results = in_order(work, iter(range(1000)))
+    for taken in range(50):
+        assert next(results) == taken
+        assert len(begun) <= taken + 1 + threads
+    results.close()
+    assert len(begun) <= 50 + threads
+    assert set(blas_threads()) == {threads}
+
+
+def test_an_error_ends_them(threads):
+    done = []
+
+    def work(task):
+        if task == 7:
+            raise KeyError(task)
+        done.append(task)
+
+    with pytest.raises(KeyError, match="7"):
+        do_all(work, range(1000))
+    ended = list(done)
+    assert len(ended) < 20
+    assert own_threads() == threads
+    assert done == ended  # none goes on
+
+
+def _of_child(pipe):
+    with threadpool_limits(2, "blas"):
+        pipe.send(list(in_order(np.sqrt, [1.0, 4.0])))
+
+
+def test_a_process_that_was_forked_has_threads_of_its_own():
+    with threadpool_limits(2, "blas"):
+        do_all(np.sqrt, range(4))
+    mine, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_of_child, args=(theirs,))
+    child.start()
+    assert mine.poll(60)
+    assert mine.recv() == [1.0, 2.0]
+    child.join()
+    assert child.exitcode == 0
