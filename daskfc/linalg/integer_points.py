@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from daskfc.errors import InvalidInput
+from daskfc.threads import in_order
 
 __all__ = ["SPAN", "IntegerPoints", "points_from_columns"]
 
@@ -45,7 +46,7 @@ as much to the bound. One that is nearer than rounding can tell would spoil it."
 # Where a nearer landmark is the only one in a direction, samples far in that direction lie off the
 # span without it; these smaller limits then let it be a pivot.
 _NEARER = (1e-4, 1e-6)
-_ROWS = 4096  # samples at a time
+_ROWS = 1024  # samples that a thread places at a time
 _UNIT = 2.0**-53  # relative rounding of float64
 _LARGEST = 2.0**50  # squared distance up to which sums of them are exact
 
@@ -106,12 +107,15 @@ def _points(
     """Return coordinates by some pivots, and the part of their error off the pivots' span."""
     beta = eta = chi = largest = 0.0
     Y = np.empty((n, pivots.rank))
-    for start in range(0, n, _ROWS):
+
+    def place(start: int) -> tuple[float, ...]:
         rows = slice(start, start + _ROWS)
         D = np.asarray(columns(rows), dtype=np.float64)
         Y[rows], *found = pivots.place(D)
-        beta, eta, chi = map(max, (beta, eta, chi), found)
-        largest = max(largest, float(D.max()))
+        return *found, float(D.max())
+
+    for found in in_order(place, range(0, n, _ROWS)):
+        beta, eta, chi, largest = map(max, (beta, eta, chi, largest), found)
     # the rounding error of an entry of G or H, where these are not exact
     rounded = 0.0 if largest < _LARGEST else 4 * _UNIT * largest
     eta, chi = eta + np.sqrt(pivots.rank) * rounded, chi + rounded

@@ -15,6 +15,7 @@ Notation    here   shape    meaning
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 import scipy.linalg
@@ -22,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from daskfc.checks import check_params, integer, optional, real
 from daskfc.errors import InvalidInput
+from daskfc.threads import do_all
 
 __all__ = ["LandmarkEmbedding", "row_factors"]
 
@@ -246,15 +248,18 @@ class LandmarkEmbedding:
             wider = np.empty((self.n, min(self.max_rank, max(stop, 2 * first))), order="F")
             wider[:, :first] = self.coordinates
             self._storage = wider
-        start = 0
-        for part in panels:
+
+        def append(panel: tuple[int, Floats]) -> None:
+            start, part = panel
             rows = slice(start, start + len(part))
             rest = self._gram(part, self._offsets[rows], far)
             rest -= self._storage[rows, :first] @ at.T  # (·, c)
             found = rest @ transform
             self._storage[rows, first:stop] = found
             self._residual[rows] -= np.einsum("ij,ij->i", found, found)
-            start = rows.stop
+
+        starts = accumulate((len(part) for part in panels), initial=0)
+        do_all(append, zip(starts, panels, strict=False))
         self._rank = stop
         np.maximum(self._residual, 0.0, out=self._residual)  # below 0 by rounding only
 
