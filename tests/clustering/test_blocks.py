@@ -14,9 +14,10 @@ from daskfc.clustering.blocks.chains import linkage_by_chains
 from daskfc.clustering.blocks.exemplars import exemplars_by_blocks
 from daskfc.clustering.blocks.row_file import RowFile
 from daskfc.clustering.blocks.swaps import medoids_by_swaps
+from daskfc.clustering.clusterers.library import AffinityPropagation
 from daskfc.clustering.clusterers.spectral import median_gamma
 from daskfc.clustering.kernels.gaussian_graph import median_apart, ranked
-from daskfc.clustering.views import views
+from daskfc.clustering.views import decisive, views
 from daskfc.clustering.views.nearest import exact_blocks
 from daskfc.linalg.laplacian import components_of_rows
 
@@ -224,6 +225,26 @@ def test_distances_of_points_are_0_to_themselves():
     np.testing.assert_allclose(view.full(), exact_blocks(X).full(), atol=1e-12)
     some = np.array([3, 30, 7])
     assert not view.block(some, some).diagonal().any()
+
+
+@pytest.mark.parametrize("preference", [-1e-9, None, -1e4], ids=["all", "some", "few"])
+def test_however_many_exemplars_there_are_few_distances_are_asked_for(monkeypatch, preference):
+    whole, asked = exact_blocks(data("blobs")), []
+
+    def block(rows, columns):
+        found = whole.block(rows, columns)
+        asked.append(found.size)
+        return found
+
+    monkeypatch.setattr(decisive, "_ENTRIES", 1 << 12)
+    clusterer = AffinityPropagation(preference=preference)
+    found = clusterer.fit(DistanceBlocks(whole.n, block), None, 0)
+    assert max(asked) <= 1 << 12
+    exemplars = found.model["exemplars"]
+    assert (exemplars.size == whole.n) == (preference == -1e-9)
+    D = whole.full()[np.ix_(exemplars, exemplars)]
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_array_equal(found.decisive, D.min(axis=1))
 
 
 def test_rows_of_a_file(tmp_path):

@@ -24,7 +24,7 @@ from daskfc.clustering.clusterers.clusterer import (
     in_order_of_appearance,
     noting_convergence,
 )
-from daskfc.clustering.views.decisive import to_kth_nearest
+from daskfc.clustering.views.decisive import between_samples, to_kth_nearest
 from daskfc.clustering.views.nearest import distances_of, exact_squared_distances
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors
 from daskfc.errors import InvalidInput
@@ -355,9 +355,7 @@ class AffinityPropagation(Clusterer):
             exemplars = np.asarray(library.cluster_centers_indices_, dtype=np.int64)
         labels, count = _numbered(found)
         model = {"exemplars": exemplars, "labels": labels}
-        apart = view.block(exemplars, exemplars).copy()
-        np.fill_diagonal(apart, np.inf)
-        decisive = apart.min(axis=1, initial=np.inf)
+        decisive = between_samples(view, exemplars)
         return Clustering(labels, count, model, not notes, None, notes, decisive)
 
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:

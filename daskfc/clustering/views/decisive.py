@@ -10,6 +10,7 @@ from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFact
 
 __all__ = [
     "between_nearest_means",
+    "between_samples",
     "many_are_equal",
     "smallest_hundredth",
     "to_kth_nearest",
@@ -63,6 +64,20 @@ def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
     np.fill_diagonal(apart, np.inf)
     nearest: Floats = apart.min(axis=1)
     return nearest
+
+
+def between_samples(view: FullDistances | DistanceBlocks, some: Ints) -> Floats:
+    """Return the squared distance of each of some samples to the nearest other one of them."""
+    if not some.size:
+        return np.empty(0)
+
+    def nearest(part: Ints) -> Floats:
+        rows = view.block(some[part], some).copy()
+        rows[np.arange(part.size), part] = np.inf
+        least: Floats = rows.min(axis=1)
+        return least
+
+    return _by_parts(nearest, np.arange(some.size), some.size)
 
 
 def to_kth_nearest(view: FullDistances | RowFactors, k: int) -> Floats:
