@@ -250,6 +250,16 @@ def test_tiles_are_as_large_as_what_is_looked_for_needs(n, most):
     assert (stop - start, last - first) == (512, 2048)
 
 
+def test_there_may_be_fewer_tiles_than_parts():
+    X, k, of = points("cloud"), 25, 5
+    assert len(list(screening.tiles(N, k=k))) < of
+    scores, _ = module.half_distances(X)
+    parts = [scores.nearest(k, Share(part, of)) for part in range(of)]
+    pairs = tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+    found, alone = nearest_of_points(X, k, pairs), nearest_of_points(X, k)
+    np.testing.assert_array_equal(found.indices, alone.indices)
+
+
 @pytest.mark.parametrize("threads", [2, 5])
 @pytest.mark.parametrize("kind", KINDS + HARD)
 def test_the_number_of_threads_changes_nothing(monkeypatch, kind, threads):

@@ -38,6 +38,7 @@ _EACH = 12  # ours: at least so many tiles beside each other, for threads and pr
 _LARGEST = 1 << 25  # scores of a tile in float32, at most: 128 MiB
 _LISTED = 1 << 22  # candidates of a tile, at most
 _PEAKS = 64  # ours: parts of a tile, at least, of which the largest scores are compared
+_LEAST = np.finfo(np.float32).min
 _RARE = 8  # ours: screening is useful if at most one pair in so many can matter
 
 
@@ -129,7 +130,10 @@ class PairScreen:
         n = len(error)
         self.k, self.error = k, error
         self.best = np.full((n, k), -np.inf, np.float32)  # of each row, scores of k others
-        self.pairs: list[tuple[Ints, Ints, Rounded]] = []  # candidates: row, other, score
+        none = np.empty(0, np.int64)
+        self.pairs: list[tuple[Ints, Ints, Rounded]] = [  # candidates: row, other, score
+            (none, none, np.empty(0, np.float32))
+        ]
         self.room: int = 4 * n * (k + 1)  # with more pairs, surpassed ones are dropped
         self._count = 0
         self._lock = threading.Lock()
@@ -149,6 +153,7 @@ class PairScreen:
         """Note candidates of rows (axis 1) or columns (axis 0), numbered from `first`."""
         mine = slice(first, first + S.shape[1 - axis])
         limit = self._reached(mine, _peaks(S, self.k, axis)) - 2 * self.error[mine]
+        np.maximum(limit, _LEAST, out=limit)  # a row is no other, though it has seen fewer than k
         found = few(S >= np.expand_dims(limit, axis))
         if found is None:
             return False
