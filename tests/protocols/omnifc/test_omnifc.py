@@ -176,7 +176,7 @@ def test_labels_do_not_depend_on_the_partition(federation, iris, tmp_path):
     "params",
     [
         {"n_segments": 1, "n_colluding": 2, "n_spares": 0},
-        {"n_segments": 1, "n_spares": 2},
+        {"n_segments": 1, "n_colluding": 1, "n_spares": 2},
         {"engine": "f64"},
         {"engine": "int8"},
         {"tile": 64},
@@ -325,7 +325,8 @@ late_answer_block.__annotations__ = _answer_block.__annotations__
     [("blocks", lying_answer_block), ("exact", lying_answer_columns)],
 )
 def test_a_liar_is_named_and_left_out(federation, monkeypatch, distances, lie):
-    params = {"n_clusters": 3, "n_segments": 1, "n_spares": 2, "tile": 64, "distances": distances}
+    code = {"n_segments": 1, "n_colluding": 1, "n_spares": 2}
+    params = {"n_clusters": 3, **code, "tile": 64, "distances": distances}
     honest = OmniFC(**params).fit(federation)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(party, lie.__name__.removeprefix("lying_"), lie)
