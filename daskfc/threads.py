@@ -1,11 +1,12 @@
 """Tasks in the threads that a party has, with results that are the same for any number of them."""
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -18,9 +19,10 @@ Result = TypeVar("Result")
 _here = threading.local()
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all libraries of the process
+@lru_cache(maxsize=1)
+def _libraries(_modules: int) -> ThreadpoolController:
+    """Look through all libraries of the process, again where modules were imported since."""
+    return ThreadpoolController()
 
 
 @cache
@@ -36,7 +38,11 @@ def own_threads() -> int:
     """Return how many threads a step may use: those of BLAS, which a party's limit sets."""
     if hasattr(_here, "one"):
         return 1
-    found = (one["num_threads"] for one in _libraries().info() if one["user_api"] == "blas")
+    found = (
+        one["num_threads"]
+        for one in _libraries(len(sys.modules)).info()
+        if one["user_api"] == "blas"
+    )
     return max(found, default=1)
 
 
@@ -50,7 +56,7 @@ def in_order(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[
         yield from map(work, tasks)
         return
     begun = deque[Future[Result]]()
-    with _libraries().limit(limits=1):
+    with _libraries(len(sys.modules)).limit(limits=1):
         try:
             for task in tasks:
                 begun.append(_pool(threads).submit(work, task))

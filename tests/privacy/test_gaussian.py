@@ -52,7 +52,6 @@ def test_epsilon_and_sigma_undo_each_other(epsilon, delta):
     assert gaussian_epsilon(sigma, delta, 1.0) == pytest.approx(epsilon, rel=1e-8)
 
 
-@pytest.mark.long
 @given(EPSILONS, DELTAS, st.floats(1.001, 3.0))
 def test_more_privacy_needs_more_noise(epsilon, delta, factor):
     sigma = gaussian_sigma(epsilon, delta, 1.0)

@@ -1,6 +1,6 @@
 """Squared distances of all pairs in float32, with a bound on their error, to screen pairs.
 
-The few pairs that can matter are computed in float64 by `nearest`. Blocks of pairs can be divided
+The few pairs that can matter are computed in float64 by `nearest`. Tiles of pairs can be divided
 among processes, each of which needs only `HalfDistances.table`.
 """
 
@@ -22,20 +22,12 @@ from daskfc.clustering.views.screening import (
     tiles,
 )
 
-__all__ = ["HalfDistances", "MaybeWithin", "pieces"]
+__all__ = ["HalfDistances", "MaybeWithin"]
 
 # Numbers of samples and of others, and a mask of pairs that are not certain to be within a radius.
 MaybeWithin: TypeAlias = tuple[Ints, Ints, NDArray[np.bool_]]
 
 _ROWS = 4096  # rows that are scaled at a time
-_PIECE = 1 << 21  # pairs that are listed at a time, in a few copies
-
-
-def pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last rows of parts of a block, small enough to list all pairs."""
-    step = max(1, _PIECE // width)
-    for first in range(0, n_rows, step):
-        yield first, min(first + step, n_rows)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from daskfc.clustering.views.exact_points import ExactPoints
 from daskfc.clustering.views.graphs import EdgeSource, NeighbourGraph, RadiusGraph
-from daskfc.clustering.views.half_distances import HalfDistances, MaybeWithin, pieces
+from daskfc.clustering.views.half_distances import HalfDistances, MaybeWithin
 from daskfc.clustering.views.screening import first_of_each_row, is_worthwhile
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, Places
 from daskfc.coding.residues.scale import GRIDS, detect_grids
@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _BLOCK_ENTRIES = 1 << 23  # distances in memory at a time: 64 MiB
+_PIECE = 1 << 21  # pairs that are listed at a time, in a few copies
 _GATHERED = 1 << 20  # coordinates of pairs at a time: 8 MiB
 _KEPT = 1 << 25  # up to so many pairs within a radius are kept for the next pass: 256 MiB
 
@@ -193,6 +194,13 @@ def nearest_of_points(
     return NeighbourGraph(indices, distances / samples.unit)
 
 
+def _pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
+    """Yield first and last rows of parts of a block, small enough to list all pairs."""
+    step = max(1, _PIECE // width)
+    for first in range(0, n_rows, step):
+        yield first, min(first + step, n_rows)
+
+
 def within_radius_of_points(
     X: Floats | ExactPoints, radius2: float, pairs: Sequence[MaybeWithin] | None = None
 ) -> RadiusGraph:
@@ -207,7 +215,7 @@ def within_radius_of_points(
 
     def in_float64() -> Iterator[MaybeWithin]:
         for start, block, error in _screened(samples):
-            for first, last in pieces(*block.shape):
+            for first, last in _pieces(*block.shape):
                 rows, cols = np.nonzero(block[first:last] <= radius2 * unit + error)
                 rows += first
                 upper = rows + start < cols

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 _HEIGHT, _WIDTH = 512, 2048  # ours: scores of a tile, 4 MiB, stay in caches
 _EACH = 12  # ours: at least so many tiles beside each other, for threads and processes
-_LARGEST = 1 << 25  # scores of a tile in float32, at most: 128 MiB
+_LARGEST = 1 << 23  # scores of a tile in float32, at most: 32 MiB a thread
 _LISTED = 1 << 22  # candidates of a tile, at most
 _PEAKS = 64  # ours: parts of a tile, at least, of which the largest scores are compared
 _LEAST = np.finfo(np.float32).min

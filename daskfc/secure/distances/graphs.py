@@ -92,7 +92,7 @@ def graph_of_points(
     workers = federation.server_workers
     asked = {"n_neighbors": n_neighbors, "radius2": radius2}
     of = len(workers) + 1
-    if not workers or not _helps(distances, n_neighbors, of):
+    if not workers or not _helps(distances, n_neighbors):
         return federation.on_server(settled_graph, points, {}, **asked)
     rows = federation.on_server(score_rows, points, radius2=radius2)
     told = federation.hand_out(rows)
@@ -103,7 +103,7 @@ def graph_of_points(
     return federation.on_server(settled_graph, points, {SERVER: own, **theirs}, **asked)
 
 
-def _helps(distances: SecureDistances, n_neighbors: int | None, of: int) -> bool:
+def _helps(distances: SecureDistances, n_neighbors: int | None) -> bool:
     """Whether float32 may suffice for the pairs, and every worker has memory for the rows."""
     federation, n, d = distances.federation, distances.n_samples, distances.n_features
     table = n * (d + 2) * 4
@@ -128,7 +128,7 @@ def score_rows(points: ExactPoints, *, radius2: float | None) -> ScoreRows:
 
 
 def near_pairs(rows: ScoreRows, *, n_neighbors: int | None, part: int, of: int) -> NearPairs:
-    """Return the pairs of one worker's share of the blocks."""
+    """Return the pairs of one worker's share of the tiles."""
     scores = HalfDistances.of_table(rows.rows, rows.error, rows.unit)
     share = Share(part, of)
     if not scores.n:

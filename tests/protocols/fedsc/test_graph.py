@@ -21,7 +21,7 @@ def rows():
 
 
 def divided(rows, of, room=None):
-    told = graph.rounded_similarities(rows, K, of, room)
+    told = graph.rounded_similarities(rows, K, room)
     parts = {str(i): graph.similar_pairs(told, part=i, of=of) for i in range(of)}
     return told, parts
 

@@ -159,7 +159,7 @@ def test_workers_without_room_get_no_share():
         class Distances:
             federation, n_samples, n_features = Federation(), 70_000, 784
 
-        return graphs._helps(Distances(), 9, 2)
+        return graphs._helps(Distances(), 9)
 
     assert needs(2_000_000_000)
     assert needs(None)

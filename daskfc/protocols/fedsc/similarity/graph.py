@@ -1,7 +1,7 @@
 """FedSC's graph of similar samples at the server, with the search divided among its workers.
 
 Products in float32, n² / 2 of them, select the pairs that can matter: every worker computes its
-share of the blocks. The server computes the selected pairs in float64, so that the graph does not
+share of the tiles. The server computes the selected pairs in float64, so that the graph does not
 depend on the number of workers, to the last bit.
 """
 
@@ -88,7 +88,7 @@ def graph_of_rows(
     limits = federation.limits()
     room = min((limit for name in workers if (limit := limits.get(name)) is not None), default=None)
     of = len(workers) + 1
-    rounded = federation.on_server(rounded_similarities, rows, neighbors, of, room)
+    rounded = federation.on_server(rounded_similarities, rows, neighbors, room)
     told = federation.hand_out(rounded)
     federation.wait(told)  # otherwise the server would compute its own share first
     parts = PerClient({worker: number for number, worker in enumerate(workers, start=1)})
@@ -98,7 +98,7 @@ def graph_of_rows(
 
 
 def rounded_similarities(
-    rows: NDArray[np.float64], neighbors: int | None, of: int, room: int | None
+    rows: NDArray[np.float64], neighbors: int | None, room: int | None
 ) -> RoundedSimilarities:
     """Return the rounded rows for the server's workers; none if useless or too large for them."""
     n, d = rows.shape
@@ -117,7 +117,7 @@ def rounded_similarities(
 
 
 def similar_pairs(rounded: RoundedSimilarities, *, part: int, of: int) -> SimilarPairs:
-    """Return the pairs of one worker's share of the blocks."""
+    """Return the pairs of one worker's share of the tiles."""
     found = None
     if len(rounded.error):
         table = rounded.rows, rounded.error, rounded.unit, rounded.lowest

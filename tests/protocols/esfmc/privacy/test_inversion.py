@@ -12,7 +12,6 @@ TRUE = RANDOM.integers(0, K, N)
 ROWS = RANDOM.normal(size=(K, D))[TRUE] * 2 + RANDOM.normal(size=(N, D))
 
 
-@pytest.mark.long
 def test_an_image_that_keeps_everything_gives_everything():
     image = np.tanh(0.2 * ROWS @ RANDOM.normal(size=(D, D)))
     assert inversion_error(image, ROWS) < 0.1
