@@ -96,3 +96,22 @@ def test_a_process_that_was_forked_has_threads_of_its_own():
     assert mine.recv() == [1.0, 2.0]
     child.join()
     assert child.exitcode == 0
+
+
+def test_after_an_error_what_was_begun_is_over():
+    begun, gate, ended = threading.Event(), threading.Event(), []
+
+    def work(task):
+        if task == 0:
+            begun.wait()
+            raise KeyError(task)
+        begun.set()
+        gate.wait()
+        ended.append(task)
+
+    opens = threading.Timer(0.5, gate.set)  # long after the error
+    opens.start()
+    with threadpool_limits(2, "blas"), pytest.raises(KeyError):
+        do_all(work, range(2))
+    assert ended == [1]
+    opens.join()
