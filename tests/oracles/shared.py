@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["lloyd"]
+__all__ = ["dbscan", "lloyd"]
 
 
 def lloyd(x, centres, iterations, bits):
@@ -29,3 +29,29 @@ def lloyd(x, centres, iterations, bits):
             if members:
                 centres[j] = [mean(values) for values in zip(*members, strict=True)]
     return np.array([nearest(sample) for sample in samples]), np.array(centres)
+
+
+def dbscan(x, squared_eps, min_samples):
+    """DBSCAN as in the paper: clusters grow one after the other from their first core sample."""
+    samples = [[int(value) for value in row] for row in x]
+    near = [
+        [
+            j
+            for j, other in enumerate(samples)
+            if sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) <= squared_eps
+        ]
+        for one in samples
+    ]
+    labels, cluster = [-1] * len(samples), 0
+    for i in range(len(samples)):
+        if labels[i] >= 0 or len(near[i]) < min_samples:
+            continue
+        labels[i], growing = cluster, [i]
+        while growing:
+            for j in near[growing.pop()]:
+                if labels[j] < 0:
+                    labels[j] = cluster
+                    if len(near[j]) >= min_samples:
+                        growing.append(j)
+        cluster += 1
+    return np.array(labels)

@@ -60,7 +60,7 @@ def test_an_inner_product_is_one_word(shape):
     assert (run.n_rounds, run.n_bytes) == (1, 8 * expected.size)
 
 
-@pytest.mark.parametrize(("n", "d", "m"), [(1, 1, 1), (20, 17, 30), (40, 2000, 25), (300, 3, 2)])
+@pytest.mark.parametrize(("n", "d", "m"), [(1, 1, 1), (20, 17, 30), (20, 1500, 17), (300, 3, 2)])
 def test_a_matrix_product_is_one_word_an_entry(n, d, m):
     x, y = random_words(n, d), random_words(d, m)
     run = in_lockstep(matmul, cut_numbers(x), cut_numbers(y))
@@ -68,7 +68,7 @@ def test_a_matrix_product_is_one_word_an_entry(n, d, m):
     assert (run.n_rounds, run.n_bytes) == (1, 8 * n * m)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.sampled_from([(17, 1, 17), (18, 5, 20), (20, _COLUMNS, 17), (17, _COLUMNS + 1, 18)]),
     st.sampled_from([WORST, EXTREMES]),

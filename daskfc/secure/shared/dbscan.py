@@ -1,0 +1,185 @@
+"""DBSCAN on shares: nobody sees a distance, a neighbour, a size or a label."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from daskfc.checks import check_params, integer
+from daskfc.errors import OverflowRefused
+from daskfc.secure.shared.comparison import at_most, bits_of, to_numbers
+from daskfc.secure.shared.pairs import Bits, Numbers
+from daskfc.secure.shared.party import Party, Program, together
+from daskfc.secure.shared.planes import WORD, n_words, planes_of, transposed
+from daskfc.secure.shared.products import both, inner, matmul, opened
+from daskfc.secure.shared.rows_of_bits import (
+    all_set,
+    any_set,
+    at_least,
+    first_set,
+    looked_up,
+    masked,
+    smallest_of_rows,
+)
+from daskfc.secure.shared.selection import one_hot
+
+__all__ = ["DensityClusters"]
+
+_JUMPS = 4  # ours: of clusters in a row that join, in a pass after the first, up to 16 do at once
+
+
+@dataclass(frozen=True)
+class DensityClusters:
+    """DBSCAN on whole numbers (Ester, Kriegel, Sander, Xu, KDD 1996).
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Sizes, which are public.
+    magnitude_bits : int
+        All features are in (-2^b, 2^b).
+    squared_eps : int
+        Samples at this squared distance or nearer are neighbours, in units of the features squared.
+    min_samples : int
+        A sample with so many neighbours, itself included, is a core sample.
+    at_once : int
+        Pairs of samples that are compared at once: some 100 bytes of memory each, and fewer rounds.
+
+    Raises
+    ------
+    InvalidInput
+        For parameters that are no whole numbers in range.
+    OverflowRefused
+        Where squared distances do not fit 64 bits.
+
+    Notes
+    -----
+    Exact: labels are those of scikit-learn. Clusters are numbered by their first core sample; a
+    sample that is a neighbour of several clusters' core samples is of the first of these clusters.
+
+    Privacy: a party sees uniform words only, and after each pass over the graph the opened bit
+    whether clusters joined: so all learn the number of passes. Which samples are core, how many
+    clusters there are, and the graph stay hidden. Memory: a bit a pair and summand, n^2 / 4 bytes,
+    at most ten times that at a time, and what `at_once` says.
+    """
+
+    n_samples: int
+    n_features: int
+    magnitude_bits: int
+    squared_eps: int
+    min_samples: int
+    at_once: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        rules = {name: integer(1) for name in ("n_samples", "n_features", "min_samples", "at_once")}
+        rules |= {"magnitude_bits": integer(1, 30), "squared_eps": integer(0)}
+        check_params("DensityClusters", vars(self), rules)
+        if self.distance_bits > WORD:
+            raise OverflowRefused(
+                f"DBSCAN on shares of {self.n_features} features has no room for numbers of "
+                f"{self.magnitude_bits} bits. Use fewer fraction bits."
+            )
+
+    @property
+    def distance_bits(self) -> int:
+        """Bits of a squared distance, at most 4 d 2^(2 b), less another."""
+        return 1 + (4 * self.n_features << 2 * self.magnitude_bits).bit_length()
+
+    @property
+    def label_bits(self) -> int:
+        """Bits b of a label: 2^b - 1 is no sample's number, and stands for noise."""
+        return max(6, self.n_samples.bit_length())  # of 6 bits at least: a word of labels
+
+    def fit(self, party: Party, x: Numbers) -> Program[Bits]:
+        """Return planes (label_bits, words) of the clusters of samples x (n_samples, n_features).
+
+        All ones are noise. Bits beyond the samples have no meaning.
+        """
+        if self.min_samples > self.n_samples:
+            shape = self.label_bits, n_words(self.n_samples)
+            return Bits.known(party.index, np.full(shape, 2**64 - 1, dtype=np.uint64))
+        near = yield from self._neighbours(party, x)
+        core = yield from at_least(party, near, self.min_samples)
+        near = yield from masked(party, near, core)  # rows of samples that are no core are zeros
+        labels = yield from self._joined(party, near, core)
+        return (yield from self._numbered(party, labels, core))
+
+    def _neighbours(self, party: Party, x: Numbers) -> Program[Bits]:
+        """Return the symmetric matrix of bits (rows, words), with zeros beyond the samples."""
+        n, width = self.n_samples, n_words(self.n_samples)
+        x = x.each(lambda words: np.pad(words, ((0, width * WORD - n), (0, 0))))
+        bound = min(self.squared_eps, 4 * self.n_features << 2 * self.magnitude_bits)
+        squares = yield from inner(party, x, x)
+        own, following = np.zeros((2, width * WORD, width), dtype=np.uint64)
+        first = 0
+        while first < width * WORD:
+            rows = max(1, self.at_once // (width * WORD - first) // WORD) * WORD
+            last, at = min(first + rows, width * WORD), first // WORD
+            products = yield from matmul(party, x[first:last], x[first:].each(np.transpose))
+            distances = squares[first:last, np.newaxis] + squares[first:] - products * 2
+            found = yield from at_most(party, distances, bound, self.distance_bits)
+            block = found.reshape(last - first, -1)
+            for matrix, part in ((own, block.own), (following, block.following)):
+                matrix[first:last, at:] = part
+                matrix[last:, at : last // WORD] = transposed(part[:, (last - first) // WORD :])
+            first = last
+        valid = np.full(width, 2**64 - 1, dtype=np.uint64)
+        valid[-1] >>= np.uint64(-n % WORD)
+        own[n:], following[n:] = 0, 0
+        return Bits(party.index, own, following) & valid
+
+    def _joined(self, party: Party, near: Bits, core: Bits) -> Program[Bits]:
+        """Return each sample's smallest label of core samples near it, or all ones.
+
+        Labels of core samples are the smallest number of a sample of their component. They start as
+        each sample's smallest neighbour. In a pass every sample sees the smallest label near it; a
+        label that a core sample can leave for a smaller one leads there from then on, for all
+        samples that have it. A label leads to a sample of the same component, and never to a larger
+        one; without a step to make, neighbours have the same.
+        """
+        b, size = self.label_bits, len(near)
+        itself = Bits.known(party.index, planes_of(np.arange(size, dtype=np.uint64), b))
+        index, _ = yield from first_set(party, near)
+        first = itself ^ (yield from both(party, core.reshape(1, -1), _planes(index, b) ^ itself))
+        labels = yield from self._followed(party, first, b)
+        while True:
+            least = yield from smallest_of_rows(party, near, labels, 8 * self.at_once)
+            same = yield from all_set(party, ~(least ^ labels))
+            leaves = yield from both(party, core, ~same)
+            changed = yield from opened(party, (yield from any_set(party, leaves)))
+            if not changed.any():
+                return least
+            having = (yield from one_hot(party, labels))[:size]  # by label: who has it
+            by_sample = having.each(transposed)
+            leaving = yield from masked(party, by_sample, leaves)
+            index, some = yield from first_set(party, leaving)
+            who = (yield from one_hot(party, index))[:size]
+            target = yield from looked_up(party, least, who)
+            step = yield from both(party, some.reshape(1, -1), target ^ itself)
+            leads = yield from self._followed(party, itself ^ step, _JUMPS)
+            labels = yield from looked_up(party, leads, having)
+
+    def _followed(self, party: Party, leads: Bits, jumps: int) -> Program[Bits]:
+        """Return where labels lead after 2^jumps steps (pointer jumping)."""
+        for _ in range(jumps):
+            rows = yield from one_hot(party, leads)
+            leads = yield from looked_up(party, leads, rows)
+        return leads
+
+    def _numbered(self, party: Party, labels: Bits, core: Bits) -> Program[Bits]:
+        """Return labels as numbers of clusters, from 0 on in the order of labels."""
+        size = labels.shape[1] * WORD
+        itself = planes_of(np.arange(size, dtype=np.uint64), self.label_bits)
+        own_label = yield from all_set(party, ~(labels ^ itself))
+        starts = yield from to_numbers(party, (yield from both(party, core, own_label)), size)
+        before = starts.each(lambda words: np.cumsum(words, dtype=np.uint64)) - starts
+        (numbers, rows) = yield from together(
+            bits_of(party, before, self.label_bits), one_hot(party, labels)
+        )
+        found = yield from looked_up(party, numbers, rows)
+        noise = yield from all_set(party, labels)
+        return ~(yield from both(party, ~found, ~noise.reshape(1, -1)))
+
+
+def _planes(index: Bits, n: int) -> Bits:
+    """Return planes with planes of zeros, as the highest ones, up to n."""
+    return index.each(lambda words: np.pad(words, ((0, n - len(words)), (0, 0))))
