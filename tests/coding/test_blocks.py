@@ -52,9 +52,7 @@ def test_tiles_of_a_symmetric_block_cover_what_is_not_mirrored(n):
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("chunks", [1, 2])
-def test_only_a_kernel_without_work_memory_gets_whole_rows(
-    monkeypatch, hidden, symmetric, chunks
-):
+def test_only_a_kernel_without_work_memory_gets_whole_rows(monkeypatch, hidden, symmetric, chunks):
     """Several chunks, words and mirrored blocks need memory for products: a tile of them."""
     engine, system, n = engines._Int8Vnni(), byte_system(2), 600
     if why := int8_vnni.available():
