@@ -9,14 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, lru_cache
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-__all__ = ["do_all", "in_order", "own_threads"]
+__all__ = ["allow_threads", "do_all", "in_order", "own_threads"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _here = threading.local()
+_allowed: list[int] = []  # to this process, the last one holds
 
 
 @lru_cache(maxsize=1)
@@ -34,10 +35,21 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+def allow_threads(threads: int) -> None:
+    """Let tasks of this process have some threads, and BLAS and OpenMP outside of them one.
+
+    Their own threads sum in an order that depends on how many there are.
+    """
+    threadpool_limits(1)
+    _allowed[:] = [threads]
+
+
 def own_threads() -> int:
-    """Return how many threads a step may use: those of BLAS, which a party's limit sets."""
+    """Return how many threads a step may use: what a party is allowed, elsewhere those of BLAS."""
     if hasattr(_here, "one"):
         return 1
+    if _allowed:
+        return _allowed[0]
     found = (
         one["num_threads"]
         for one in _libraries(len(sys.modules)).info()

@@ -7,7 +7,8 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from daskfc.threads import do_all, in_order, own_threads
+from daskfc import threads as threads_module
+from daskfc.threads import allow_threads, do_all, in_order, own_threads
 
 
 def blas_threads():
@@ -65,6 +66,16 @@ def test_few_tasks_are_begun_before_their_results_are_taken(threads):
     assert set(blas_threads()) == {threads}
 
 
+def test_what_a_party_is_allowed_is_for_tasks_alone(monkeypatch, threads):
+    monkeypatch.setattr(threads_module, "_allowed", [])
+    with threadpool_limits(4):
+        allow_threads(threads)
+        assert own_threads() == threads
+        assert {one["num_threads"] for one in threadpool_info()} == {1}
+        assert list(in_order(lambda _: own_threads(), range(3))) == [1, 1, 1]
+        assert {one["num_threads"] for one in threadpool_info()} == {1}
+
+
 def test_an_error_ends_them(threads):
     done = []
 
@@ -83,6 +94,7 @@ def test_an_error_ends_them(threads):
 
 _FORKS = """
 import multiprocessing
+import numpy as np
 from threadpoolctl import threadpool_limits
 from daskfc.threads import in_order
 

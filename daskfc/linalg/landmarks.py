@@ -30,7 +30,7 @@ __all__ = ["LandmarkEmbedding", "row_factors"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_ROWS = 8192  # ours: samples at a time
+_ROWS = 2048  # ours: samples at a time
 
 
 class LandmarkEmbedding:

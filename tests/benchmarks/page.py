@@ -74,6 +74,9 @@ ABOUT = {
     "are those of this machine, whose cores all parties share; those of the processor are of the "
     "server's busiest process and of the busiest client, and the larger one is the time where each "
     "has a core of its own.",
+    "Landmark spectral clustering as samples grow": "The same mixture with 32 features, ten "
+    "clients, OmniFC with clusterer landmark-spectral; parties of 2 GB with the threads that they "
+    "have by default.",
     "Spectral methods of a million samples": "The same mixture, ten clients, parties of 2 GB: "
     "embeddings whose work grows with n.",
     "Start-up of 10 and 32 clients": "From the command to the end of every party's first step, "

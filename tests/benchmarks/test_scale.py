@@ -22,27 +22,26 @@ SAMPLES = (10_000, 100_000, 1_000_000)  # with ten clients
 CLIENTS = (3, 8, 32)  # with 100,000 samples; fewer than three cannot hide anything
 
 
-def mixture(n: int, file: Path) -> Path:
-    """Write ten overlapping groups of n samples in all."""
+def mixture(n: int, file: Path, d: int = D) -> Path:
+    """Write ten overlapping groups of n samples in all, with d features."""
     random = np.random.default_rng(0)
     y = random.integers(0, N_CLUSTERS, n)
-    centres = random.uniform(0, 255, (N_CLUSTERS, D))
-    X = np.empty((n, D), np.uint8)
+    centres = random.uniform(0, 255, (N_CLUSTERS, d))
+    X = np.empty((n, d), np.uint8)
     for start in range(0, n, 65_536):
         part = slice(start, start + 65_536)
-        noise = random.normal(scale=80.0, size=(len(y[part]), D))
+        noise = random.normal(scale=80.0, size=(len(y[part]), d))
         X[part] = np.clip(np.rint(centres[y[part]] + noise), 0, 255)
     np.savez(file, X=X, y=y)
     return file
 
 
-def fitted(model: Any, urls: dict[str, str]) -> tuple[float, float, dict[str, int]]:
+def fitted(
+    model: Any, urls: dict[str, str], worker: dict | None = None
+) -> tuple[float, float, dict[str, int]]:
     """Fit in a new federation; return seconds of opening it and of the fit, and peaks of memory."""
-    cluster = {
-        "cluster": "local",
-        "worker": {"nthreads": 1, "blas_threads": 1, "memory_limit": "2GB"},
-        "deadline": "600s",
-    }
+    worker = worker or {"nthreads": 1, "blas_threads": 1, "memory_limit": "2GB"}
+    cluster = {"cluster": "local", "worker": worker, "deadline": "600s"}
     start = time.perf_counter()
     with Federation.local(urls, cluster=cluster) as federation:
         opened = time.perf_counter()
@@ -123,6 +122,35 @@ def test_embeddings(benchmark, tmp_path):
     n = 1_000_000 if benchmark.enabled else 2000
     benchmark.group = "Spectral methods of a million samples"
     benchmark.extra_info["rows"] = rows = benchmark.pedantic(embedded, (n, tmp_path))
+    for row in rows:
+        assert row["NMI with the groups"] > 0.95
+        assert row["server, MB"] < 2000
+
+
+def by_landmarks(n: int, place: Path) -> dict:
+    """Fit spectral clustering by landmarks with the threads that parties have by default."""
+    folder = place / str(n)
+    folder.mkdir()
+    urls = dealt(mixture(n, folder / "samples.npz", 32), n, 0.75, str(folder), 10)
+    model = OmniFC(N_CLUSTERS, clusterer="landmark-spectral")
+    _, seconds, peak = fitted(model, urls, {"memory_limit": "2GB"})
+    return {
+        "samples": n,
+        "fit, s": seconds,
+        "server, MB": peak.pop("server") / 1e6,
+        "client, MB": max(peak.values()) / 1e6,
+        "wire, GB": model.ledger_.wire_bytes / 1e9,
+        "NMI with the groups": nmi(classes(urls), model.labels_.values),
+    }
+
+
+@pytest.mark.slow
+def test_landmarks(benchmark, tmp_path):
+    sizes = SAMPLES if benchmark.enabled else (2000,)
+    benchmark.group = "Landmark spectral clustering as samples grow"
+    benchmark.extra_info["rows"] = rows = benchmark.pedantic(
+        lambda: [by_landmarks(n, tmp_path) for n in sizes]
+    )
     for row in rows:
         assert row["NMI with the groups"] > 0.95
         assert row["server, MB"] < 2000

@@ -52,9 +52,7 @@ def test_tiles_of_a_symmetric_block_cover_what_is_not_mirrored(n):
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("chunks", [1, 2])
-def test_only_a_kernel_without_work_memory_gets_a_whole_block(
-    monkeypatch, hidden, symmetric, chunks
-):
+def test_only_a_kernel_without_work_memory_gets_whole_rows(monkeypatch, hidden, symmetric, chunks):
     """Several chunks, words and mirrored blocks need memory for products: a tile of them."""
     engine, system, n = engines._Int8Vnni(), byte_system(2), 600
     if why := int8_vnni.available():
@@ -71,7 +69,8 @@ def test_only_a_kernel_without_work_memory_gets_a_whole_block(
     hiding = HidingPolynomial(CODE, system, 0, SecretKey.from_os(), (0, 0)) if hidden else None
     coded_distances(z, z, system, engine, hiding=hiding, symmetric=symmetric)
     plain = chunks == 1 and not hidden and not symmetric
-    tiles = [(0, 0, n, n)] if plain else list(block_tiles((n, n), symmetric))
+    whole = [(top, 0, min(top + TILE_ROWS, n), n) for top in range(0, n, TILE_ROWS)]  # a thread's
+    tiles = whole if plain else list(block_tiles((n, n), symmetric))
     assert seen == [(p, tile) for p in system.primes for tile in tiles]
     assert types == {(np.uint16, np.int32)}
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.deploy import ExistingCluster, LocalCluster, load_cluster
+from daskfc.deploy.config import config as config_module
 from daskfc.deploy.config.settings import dask_settings
 from daskfc.errors import InvalidInput
 
@@ -37,6 +38,23 @@ def test_limits_of_single_parties():
     }
     assert config.limits("client-1").memory_limit == 1_000_000_000
     assert config.limits("server-2") == config.limits("server")
+
+
+@pytest.mark.parametrize(
+    ("limits", "cores", "busy", "threads"),
+    [
+        ({}, 2, 1, 2),
+        ({}, 2, 9, 1),
+        ({}, 8, 3, 2),
+        ({}, 64, 1, 7),  # work arrays of more take more than a twentieth of 2 GB
+        ({"memory_limit": "32GB"}, 64, 1, 64),
+        ({"memory_limit": "310MB"}, 64, 1, 1),
+        ({"blas_threads": 3}, 2, 9, 3),
+    ],
+)
+def test_parties_share_cores_and_each_has_one(monkeypatch, limits, cores, busy, threads):
+    monkeypatch.setattr(config_module, "CPU_COUNT", cores)
+    assert load_cluster({**LOCAL, "worker": limits}).limits("a").threads(busy) == threads
 
 
 def test_an_address_is_a_running_cluster():

@@ -49,7 +49,7 @@ def told(monkeypatch):
         told.said.append(text % of)
 
     monkeypatch.setattr(gc, "freeze", lambda: None)
-    monkeypatch.setattr(module, "threadpool_limits", lambda n: told.threads.append(n) or "limits")
+    monkeypatch.setattr(module, "allow_threads", told.threads.append)
     monkeypatch.setattr(party_module, "_LOGGERS", ())
     monkeypatch.setattr(party_module.logging, "captureWarnings", lambda capture: None)
     for one in (module, door):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from daskfc.deploy import load_cluster
+from daskfc.deploy.config import config as config_module
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation import Federation
 from daskfc.federation.driver import opening
@@ -399,6 +400,7 @@ def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
 
     monkeypatch.setattr(opening, "LocalParties", Processes)
     monkeypatch.setattr(opening, "connect_client", connect)
+    monkeypatch.setattr(config_module, "CPU_COUNT", 7)
     urls = stores_of(tmp_path, {"b": np.eye(2), "a": np.eye(2)}, columns={"a": "xy", "b": "zx"})
     opened = open_local(
         urls,
@@ -415,11 +417,11 @@ def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
         ((config, parties, nanny),) = started
         assert (config.deadline, nanny) == (7, PartyNanny)
         assert list(parties) == ["b", "a", "server"]
-        told = {name: (p.name, p.role, p.store, p.blas_threads) for name, p in parties.items()}
+        told = {name: (p.name, p.role, p.store, p.threads) for name, p in parties.items()}
         assert told == {
-            "b": ("b", "client", urls["b"], 1),
+            "b": ("b", "client", urls["b"], 3),  # of seven cores that two clients have
             "a": ("a", "client", urls["a"], 2),
-            "server": ("server", "server", None, 1),
+            "server": ("server", "server", None, 4),  # in 1 GB
         }
         assert {(party.latency, party.bandwidth) for party in parties.values()} == {(0.5, 1e6)}
         assert {party.folder for party in parties.values()} == {None}

@@ -34,7 +34,7 @@ def at_worker(told, tmp_path):
     """Runs a function at a worker, in a thread of its own: only the main one takes signals."""
 
     def run(function, run=None, **arguments):
-        options = PartyOptions("a", "client", str(tmp_path / "own"), blas_threads=3, run=run)
+        options = PartyOptions("a", "client", str(tmp_path / "own"), threads=3, run=run)
 
         async def whole():
             worker = PartyWorker(
@@ -64,7 +64,6 @@ def test_a_worker_is_its_party(at_worker, told):
         assert {"daskfc_describe", "daskfc_peak_memory", "get_data"} <= opened
         assert not {"run", "gather", "get_logs", "plugin_add", "actor_execute"} & opened
         assert worker.stream_handlers["acquire-replicas"](who_has={}, nbytes={}) is None
-        assert worker._limits == "limits"
 
     at_worker(look)
     assert told.threads == [3]

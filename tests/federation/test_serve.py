@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from daskfc.deploy.certificates.authority import Authority
-from daskfc.deploy.config.config import SecurityFiles
+from daskfc.deploy.config.config import SecurityFiles, WorkerLimits
 from daskfc.deploy.processes.site import Doors
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import serve_party
@@ -149,7 +149,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         scratch=party.scratch,
         store=url,
         folder=str(tmp_path / "own"),
-        blas_threads=4,
+        threads=4,
         secret=party.secret,
         policy=Policy.default(loopback=True),
         state=str(tmp_path / "own" / "state.sqlite"),
@@ -172,9 +172,9 @@ def test_a_server_is_started_without_data(started):
     ((_, party, options),) = started
     assert (party.name, party.role, party.store) == ("server", "server", None)
     assert party.folder == party.scratch  # no path of a driver's
-    assert party.blas_threads == 1
+    assert party.threads == WorkerLimits().threads()
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody
-    assert limits.model_dump() == {"nthreads": 1, "blas_threads": 1, "memory_limit": 2 * 10**9}
+    assert limits.model_dump() == {"nthreads": 1, "blas_threads": None, "memory_limit": 2 * 10**9}
     assert 14.0 < options.pop("wait") <= 15.0
     assert options == {"scheduler": ADDRESS, "security": None, "doors": Doors()}

@@ -19,30 +19,6 @@ def best_coefficients(X, Z, width, ridge):
     return np.linalg.inv(kernel(Z, Z, width) + ridge * np.eye(len(Z))) @ kernel(Z, X, width)
 
 
-def slope(f, Z, h=1e-6):
-    """Central differences of f in every entry of Z."""
-    G = np.zeros_like(Z)
-    for index in np.ndindex(Z.shape):
-        step = np.zeros_like(Z)
-        step[index] = h
-        G[index] = (f(Z + step) - f(Z - step)) / (2 * h)
-    return G
-
-
-def gradient_steps(X, Z, C, width, ridge, steps):
-    """Eq. (16) with C as it is; η is halved from 1 / L until f falls by ½ η |G|²."""
-
-    def f(moved):
-        return objective(X, moved, C, width, ridge)
-
-    for _ in range(steps):
-        G, eta = slope(f, Z), width**2 / np.linalg.norm(C @ C.T, 2)
-        while f(Z - eta * G) > f(Z) - eta / 2 * np.sum(G**2):
-            eta /= 2
-        Z = Z - eta * G
-    return Z
-
-
 def preconditioned(X, Z, C, width, ridge):
     """Z - r² H⁻¹ ∂f/∂Z with H from Eq. (15)'s intermediate variables, nothing simplified."""
     W = C * kernel(Z, X, width)

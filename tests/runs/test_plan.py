@@ -234,6 +234,7 @@ def run_of_steep(steep):
     """Return the ledger of columns in rounds of four, and the memory limits."""
     with pytest.MonkeyPatch.context() as patch, Federation.local(steep) as federation:
         patch.setattr(sizing, "LANDMARKS_A_ROUND", 4)
+        patch.setattr(sizing, "_ROOM", 0)
         model = make_estimator("OmniFC", STEEP, seed=0).fit(federation)
         return model.ledger_, federation.limits()
 
@@ -253,6 +254,7 @@ def test_a_plan_of_many_samples_knows_how_many_primes(
 ):
     ledger, limits = run_of_steep
     monkeypatch.setattr(sizing, "LANDMARKS_A_ROUND", 4)
+    monkeypatch.setattr(sizing, "_ROOM", 0)
     monkeypatch.setattr(distances_stand_ins, "_READ", read * 60)
     stores = {name: ClientStore.open(url) for name, url in steep.items()}
     rehearsal = _rehearsed(stores, "OmniFC", STEEP, assumed, limits=limits)

@@ -16,6 +16,8 @@ from distributed import Client, LocalCluster
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, append_samples, write_store
 from daskfc.stores.layout.samples import encode_labels
+from daskfc.stores.store.fitted_steps import HEIGHT
+from daskfc.stores.store.prepared import PreparedStore
 
 N, D = 103, 4
 X = np.random.default_rng(0).integers(-99, 99, (N, D)) / 4
@@ -52,6 +54,24 @@ def test_chunks_are_as_of_xarray(url, chunks):
     lazy = ClientStore.open(url).dataset(chunks)
     assert lazy.chunksizes == ClientStore.open(url).dataset().load().chunk(chunks).chunksizes
     xr.testing.assert_identical(lazy.compute(), ClientStore.open(url).dataset().load())
+
+
+def test_of_a_prepared_store_rows_are_prepared(tmp_path):
+    table = pd.DataFrame({"age": X[:, 0], "stage": np.where(X[:, 1] > 0, "late", "early")})
+    url = str(tmp_path / "words.zarr")
+    write_store(url, "a", table, IDS, categorical=["stage"], chunk_rows=10, dtype="float64")
+    steps = [{"step": "min-max", "own": True}, {"step": "one-hot", "height": HEIGHT}]
+    store = PreparedStore.of(ClientStore.open(url), steps)
+    lazy = pickle.loads(pickle.dumps(store.dataset("auto")))
+    assert lazy.features.chunks is not None
+    np.testing.assert_array_equal(lazy.features, store.rows(0, N))
+    assert tuple(lazy.feature.values) == store.feature_names
+    assert store.feature_names == ("age", "stage=early", "stage=late")
+    assert "categories" not in lazy.coords
+    assert lazy.attrs["categories"] == {}
+    np.testing.assert_array_equal(store.dataset().features[3:5, 1], store.rows(3, 5)[:, 1])
+    same = PreparedStore.of(ClientStore.open(url), [])
+    assert "categories" in same.dataset().coords
 
 
 def test_without_chunks_there_is_no_dask_array(url):

@@ -41,7 +41,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option("--state", type=click.Path(), help="What it remembers. Default: in --workspace.")
 @click.option("--memory-limit", default="2GB", show_default=True, help="Of the worker process.")
 @click.option("--nthreads", default=1, show_default=True, help="Steps performed at once.")
-@click.option("--blas-threads", default=1, show_default=True, help="Threads within a step.")
+@click.option("--blas-threads", type=int, help="Threads of a step.  [default: one a core]")
 @click.option("--host", help="Address to listen on. Default: the one that reaches the scheduler.")
 @click.option("--port", default=0, type=_PORT, help="Of the worker. Default: any.")
 @click.option("--nanny-port", default=0, type=_PORT, help="Of its starter. Default: any.")
@@ -62,7 +62,7 @@ def party(
     state: str | None,
     memory_limit: str,
     nthreads: int,
-    blas_threads: int,
+    blas_threads: int | None,
     host: str | None,
     port: int,
     nanny_port: int,

@@ -24,7 +24,7 @@ from daskfc.seeds import generator
 
 __all__ = ["KMedoids"]
 
-_PANELS = 64_000_000  # bytes: columns of distances, 16 MiB, and copies
+_PANELS = 128_000_000  # bytes: columns of distances, 32 MiB, and copies
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from daskfc.checks import sentence_of
+from daskfc.deploy.config.dask_insides import CPU_COUNT
 from daskfc.deploy.config.values import (
     ADDRESS,
     Address,
@@ -37,6 +38,7 @@ __all__ = [
 SCHEDULER = "scheduler"
 """What the host of the scheduler is called among those that SSH starts."""
 
+_OF_THREAD = 16_000_000  # bytes of a thread's work arrays: 4 to 14 MB, measured with nine threads
 _SERVER_WORKER = re.compile(r"server-[1-9][0-9]*")  # a client may be called server-room
 
 
@@ -45,14 +47,24 @@ class _Strict(BaseModel):
 
 
 class WorkerLimits(_Strict):
-    """What one party's worker may use: steps at once, threads of BLAS and OpenMP in a step, bytes.
+    """What one party's worker may use: steps at once, threads of a step, bytes.
 
     A worker that passes its memory limit is stopped and started again.
     """
 
     nthreads: int = Field(default=1, ge=1)
-    blas_threads: int = Field(default=1, ge=1)
+    blas_threads: int | None = Field(default=None, ge=1)
     memory_limit: Bytes = 2_000_000_000
+
+    def threads(self, busy: int = 1) -> int:
+        """Return the threads of a step: as set, else the cores for each of the parties `busy`.
+
+        Work arrays of more than one take a twentieth of the memory at most.
+        """
+        if self.blas_threads is not None:
+            return self.blas_threads
+        held = 1 + self.memory_limit // (20 * _OF_THREAD)
+        return max(1, min(int(CPU_COUNT) // busy, held))
 
 
 class _SomeLimits(_Strict):

@@ -11,6 +11,7 @@ two of `KNOWN`.
 
 import importlib
 import inspect
+import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType
@@ -25,6 +26,7 @@ from daskfc.errors import ClusterError
 __all__ = [
     "ATTRIBUTES",
     "CALLED",
+    "CPU_COUNT",
     "INPUT",
     "KNOWN",
     "LOOKED_UP",
@@ -150,6 +152,7 @@ WORKER_EXTENSIONS = _name("distributed.worker.DEFAULT_EXTENSIONS", "less what ke
 MEMORY_LIMIT = _name(
     "distributed.system.MEMORY_LIMIT", "what a scheduler may have", psutil.virtual_memory().total
 )
+CPU_COUNT = _name("dask.system.CPU_COUNT", "less what a container may not use", os.cpu_count() or 1)
 current_worker = _name("distributed.worker._worker_cvar", "holds nobody while a step runs")
 WORKER_ANY_RUNNING = _name("distributed.worker.WORKER_ANY_RUNNING", "when a party asks others")
 VersionMismatchWarning = _name(

@@ -107,13 +107,15 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
         driver_key = SecretKey.from_os()
         Here.keys.add(driver_key)
         stack.callback(Here.keys.discard, driver_key)
+        # clients compute beside each other, and so do the server's workers; both take turns
+        busy = {"client": len(urls), "server": 1 + len(workers)}
         parties = {
             name: PartyOptions(
                 name=name,
                 role=role_of(name),
                 scratch=str(scratch / name),
                 store=urls.get(name),
-                blas_threads=config.limits(name).blas_threads,
+                threads=config.limits(name).threads(busy[role_of(name)]),
                 latency=config.latency,
                 bandwidth=config.bandwidth,
                 driver_key=driver_key,

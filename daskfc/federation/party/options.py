@@ -66,7 +66,7 @@ class PartyOptions:
     scratch: str
     store: str | None = None
     folder: str | None = None
-    blas_threads: int = 1
+    threads: int = 1
     latency: float = 0.0
     bandwidth: float | None = None
     secret: SecretKey = field(default_factory=SecretKey.from_os)

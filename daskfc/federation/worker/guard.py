@@ -25,7 +25,6 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from distributed import Worker, get_worker
-from threadpoolctl import threadpool_limits
 
 from daskfc.deploy.certificates.revocation import Revoked
 from daskfc.deploy.config.dask_insides import (
@@ -58,6 +57,7 @@ from daskfc.federation.worker.door import Door, Refused, passive
 from daskfc.federation.worker.ingress import Forbidden, admit, is_admitted, restrict_process
 from daskfc.federation.worker.memory import give_back, peak_memory_bytes, take_buffers
 from daskfc.federation.worker.thread_starts import limit_thread_starts
+from daskfc.threads import allow_threads
 
 __all__ = [
     "REFUSALS",
@@ -161,7 +161,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         self._runs: dict[str, RunSettings] = {}  # all so far: a driver reads of earlier ones, too
         self._answering: Counter[str] = Counter()  # requests under way, by receiver
         self._names: dict[str, str] = {}  # party by address
-        self._limits = threadpool_limits(party.blas_threads)
+        allow_threads(party.threads)
 
     def describe(self) -> dict[str, Any]:
         """Return this party's name, role, memory limit (bytes) and versions."""

@@ -38,7 +38,7 @@ def serve_party(
     store: str | None = None,
     memory_limit: str | int = "2GB",
     nthreads: int = 1,
-    blas_threads: int = 1,
+    blas_threads: int | None = None,
     workspace: str | None = None,
     security: SecurityFiles | None = None,
     host: str | None = None,
@@ -71,8 +71,9 @@ def serve_party(
         Bytes, or text such as "2GB".
     nthreads : int
         Steps at once.
-    blas_threads : int
-        Threads within a step.
+    blas_threads : int, optional
+        Threads of a step; by default one a core, as far as a twentieth of the memory holds their
+        work arrays.
     workspace : str, optional
         Folder of this party on this machine, for its ledger, log and checkpoints. Without one they
         are in a folder that is removed when the party ends.
@@ -161,7 +162,7 @@ def serve_party(
             scratch=str(scratch),
             store=store,
             folder=str(scratch) if workspace is None else workspace,
-            blas_threads=blas_threads,
+            threads=limits.threads(),
             narrates=narrates,
             metrics=metrics,
             policy=rules,

@@ -34,8 +34,8 @@ Messages    who → whom           class             what it reveals
             client → caller      Reconstruction    on demand: errors of its own similarities
             client → caller      LabelledSamples   labels with sample ids
 
-Departures  (1) The step on Z is the closed form of the published code's preconditioned step; the
-                paper's gradient steps are an option. (2) Z starts from moments of the features.
+Departures  (1) The step on Z is the closed form of the published code's preconditioned step, not a
+                gradient step. (2) Z starts from moments of the features.
             (3) C belongs to the last Z. (4) The mean is weighted by samples, as a masked sum.
             (5) Rows B_p = C_pᵀ R with K(Z, Z) = R Rᵀ leave the client in place of C_p: the same
                 inner products, in fewer operations. (6) Atoms are clipped at 16 times the largest

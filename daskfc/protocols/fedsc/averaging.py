@@ -33,7 +33,6 @@ class AveragingSettings:
 
     rounds: int
     local_steps: int
-    step: str
     ridge: float
     participation: float
     weighting: str
@@ -172,7 +171,6 @@ class Averaging:
             planned.plan_sent,
             ridge=settings.ridge,
             steps=settings.local_steps,
-            kind=settings.step,
             uniform=uniform,
             noise=planned.noise,
             number=number,

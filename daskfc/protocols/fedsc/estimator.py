@@ -80,8 +80,6 @@ class FedSC(FederatedClusterer):
         such as concentric circles, need 20, as similarities must be right to a few percent.
     local_steps : int
         Q, steps on the dictionary at a client in a round.
-    step : {"preconditioned", "gradient"}
-        The closed form, or gradient descent with steps of 1/L.
     kernel_width : float, optional
         r > 0 of the Gaussian kernel, in units of the data; by default the mean distance, averaged
         over the clients (Eq. 42).
@@ -189,7 +187,6 @@ class FedSC(FederatedClusterer):
     n_atoms: int | None = param(optional(integer(low=1)), default=None)
     rounds: int = param(integer(low=1), default=5)
     local_steps: int = param(integer(low=1), default=1)
-    step: str = param(one_of("preconditioned", "gradient"), default="preconditioned")
     kernel_width: float | None = param(optional(real(above=0)), default=None)
     ridge: float = param(real(above=0), default=1e-3)
     participation: float = param(real(above=0, high=1), default=1.0)

@@ -15,7 +15,7 @@ from daskfc.protocols.fedsc.maths.dictionary_start import (
     mean_distance,
     width_and_atoms,
 )
-from daskfc.protocols.fedsc.maths.kernel_dictionary import StepKind, coefficients, local_update
+from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.messages import (
     Dictionary,
     FinalDictionary,
@@ -119,17 +119,14 @@ def weighted_update(
     *,
     ridge: float,
     steps: int,
-    kind: StepKind,
     uniform: bool,
     noise: Noise | None,
     number: int,
 ) -> Part:
     """Return the own dictionary (d, m) or its noisy change, times the weight of Eq. (11)."""
     weight = weight_of(len(samples), plan, uniform)
-    Z = local_update(samples, dictionary.atoms, plan.width, ridge, steps=steps, kind=kind)
-    inputs = (
-        "" if noise is None else input_digest(samples, dictionary.atoms, plan, ridge, steps, kind)
-    )
+    Z = local_update(samples, dictionary.atoms, plan.width, ridge, steps=steps)
+    inputs = "" if noise is None else input_digest(samples, dictionary.atoms, plan, ridge, steps)
     if isinstance(noise, FactorNoise):
         part = noise.on_dictionary(Z - dictionary.atoms, secret, inputs, number)
         return Noised(weight * part.values, part.noise_multiplier)

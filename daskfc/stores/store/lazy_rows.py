@@ -23,13 +23,13 @@ _Store: TypeAlias = Any  # a ClientStore, whose module imports this one
 class _Rows(BackendArray):
     """A store's features, read by the store; tasks have its version, so that two never mix."""
 
-    def __init__(self, store: _Store, writing: tuple[str, str]) -> None:
-        self._store, self._writing = store, writing
+    def __init__(self, store: _Store, writing: tuple[str, str], prepared: bool) -> None:
+        self._store, self._writing, self._prepared = store, writing, prepared
         self.shape = (store.n_samples, store.n_features)
         self.dtype = store.dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_Rows, (self._store, self._writing))
+        return (_Rows, (self._store, self._writing, self._prepared))
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(
@@ -47,17 +47,20 @@ class _Rows(BackendArray):
         if not asked.size:
             return np.empty(self.shape, self.dtype)[rows, columns]
         first = int(asked.min())
-        return self._store.stored(first, int(asked.max()) + 1)[asked - first, columns]
+        read = self._store.rows_of_any_size if self._prepared else self._store.stored
+        return read(first, int(asked.max()) + 1)[asked - first, columns]
 
 
-def lazy_dataset(store: _Store, chunks: Any = None) -> xr.Dataset:
-    """Return the dataset of `ClientStore.dataset`."""
-    features = indexing.LazilyIndexedArray(_Rows(store, _writing(store)))
+def lazy_dataset(store: _Store, chunks: Any = None, *, prepared: bool = False) -> xr.Dataset:
+    """Return the dataset of `ClientStore.dataset`, of rows as written or as a step gets them."""
+    features = indexing.LazilyIndexedArray(_Rows(store, _writing(store), prepared))
     attributes = {**store.attributes, "client": store.name}
+    if prepared:
+        attributes |= {"categories": store.categories, "missing": store.missing}
     dataset = xr.Dataset({"features": (("sample", "feature"), features)}, attrs=attributes)
     if chunks is not None:
         dataset = dataset.chunk(_whole_chunks(store) if chunks == "auto" else chunks)
-    words = store.attributes.get("categories") or {}
+    words = attributes.get("categories") or {}
     listed = [json.dumps(list(words[n])) if n in words else "" for n in store.feature_names]
     coordinates: dict[str, Any] = {
         "sample_id": ("sample", store.sample_ids()),

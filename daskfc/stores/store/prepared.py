@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from daskfc.errors import StoreError
 from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.fitted_steps import SHIFTED, Change, Columns, FittedStep, applied
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = [
     "FittedStep",
@@ -55,6 +58,12 @@ class PreparedStore(ClientStore):
         """SHA-256 of the store's content and of the steps."""
         told = json.dumps([super().digest, *self._steps], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()
+
+    def dataset(self, chunks: Any = None) -> xr.Dataset:
+        """Return an xarray view of the prepared rows; see `ClientStore.dataset`."""
+        from daskfc.stores.store.lazy_rows import lazy_dataset  # as there
+
+        return lazy_dataset(self, chunks, prepared=True)
 
     def rows_of_any_size(self, start: int, stop: int) -> np.ndarray:
         """Read rows, and prepare them; see `ClientStore.rows`."""

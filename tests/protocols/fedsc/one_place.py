@@ -37,9 +37,7 @@ def moments_of(*clients):
     return Moments(sum(map(len, clients)), sums, squares)
 
 
-def factors(
-    *, rounds=5, kind="preconditioned", steps=1, uniform=False, active=None, start="moments"
-):
+def factors(*, rounds=5, steps=1, uniform=False, active=None, start="moments"):
     """Return the last two dictionaries and the kernel's width."""
     width = np.mean([mean_distance(X) for X in ROWS.values()])
     atoms = max(default_atoms(X, mean_distance(X)) for X in ROWS.values())
@@ -52,7 +50,7 @@ def factors(
     for number in range(rounds):
         who = list(ROWS) if active is None else active[number]
         weights = [1.0 if uniform else len(ROWS[name]) for name in who]
-        own = [local_update(ROWS[name], Z, width, 1e-3, steps=steps, kind=kind) for name in who]
+        own = [local_update(ROWS[name], Z, width, 1e-3, steps=steps) for name in who]
         before, Z = Z, np.average(own, axis=0, weights=weights)
     return Z, before, width
 

@@ -228,7 +228,8 @@ def test_columns_give_the_labels_of_all_blocks(federation, name):
 
 
 def test_later_columns_need_fewer_primes(federation, monkeypatch):
-    monkeypatch.setattr("daskfc.secure.distances.sizing.sizing.LANDMARKS_A_ROUND", 2)
+    for name, few in (("LANDMARKS_A_ROUND", 2), ("_ROOM", 0)):
+        monkeypatch.setattr(f"daskfc.secure.distances.sizing.sizing.{name}", few)
     blocks = OmniFC(3, distances="blocks").fit(federation)
     columns = OmniFC(3, max_abs=1000.0).fit(federation)  # four primes hold what such values may do
     np.testing.assert_array_equal(columns.labels_, blocks.labels_)

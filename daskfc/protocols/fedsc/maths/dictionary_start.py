@@ -13,8 +13,7 @@ Departures  (1) Each client counts atoms from its own kernel, Eq. (43), since th
             the kernel of all data; it reads at most 1,000 random samples, and 20,000 for Eq. (42).
             (2) Where 0.99 of the eigenvalues' sum takes more than 200 atoms, which no client of the
             paper's tables needs, 0.95 is enough. (3) The first dictionary has the mean and spread
-            of every feature, from two secure sums; the published normals are `normal_dictionary`,
-            from which gradient steps fail on images.
+            of every feature, from two secure sums; the published normals are `normal_dictionary`.
 """
 
 import math

@@ -28,7 +28,9 @@ __all__ = ["COLUMN_ROWS", "Sizing"]
 
 log = logging.getLogger("daskfc.secure")
 
-LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST
+LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST; of few samples ...
+_ROOM = 1 << 21  # ... as many more as have so many distances, whose bytes cost less than a round
+_MARGIN = 1 << 15  # and of very few more than the rank, since some lie in the span of others
 COLUMN_ROWS = 8192  # ours: samples of one panel of landmark columns
 
 _MOST_BLOCKS = 20_000  # ours: of distances; a few milliseconds each, so minutes in all
@@ -116,8 +118,9 @@ class Sizing:
 
     def landmarks(self, rank: int) -> int:
         """Return how many landmarks a round asks for, where `rank` dimensions are known."""
-        spares = _SPARES if self._system.bound > _ROUNDED else 0
-        return max(1, min(LANDMARKS_A_ROUND, self._n_features + 1 + spares - rank))
+        spares = _SPARES if self._system.bound > _ROUNDED else min(_MARGIN // self._n_samples, 16)
+        most = max(LANDMARKS_A_ROUND, _ROOM // self._n_samples)
+        return max(1, min(most, self._n_features + 1 + spares - rank))
 
     def holds(self, reader: Reader) -> bool:
         """Return whether the server's memory has room for a reader of all distances."""
