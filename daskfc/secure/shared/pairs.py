@@ -18,6 +18,9 @@ from daskfc.secure.shared.party import N_PARTIES, Words
 __all__ = ["Bits", "Numbers", "Pair", "cut_bits", "cut_numbers", "put_together", "residues"]
 
 
+Fill = Callable[[Words], None]
+
+
 def residues(values: ArrayLike) -> Words:
     """Return whole numbers in [-2^63, 2^64) as words modulo 2^64, in an array of one axis or more.
 
@@ -159,21 +162,27 @@ class Bits(Pair):
     __array_ufunc__ = None
 
 
-def _cut(words: Words, subtract: np.ufunc) -> list[Words]:
-    first, second = (
-        np.frombuffer(os.urandom(words.nbytes), dtype=np.uint64).reshape(words.shape)
-        for _ in range(2)
-    )
+def _fill_from_os(words: Words) -> None:
+    words.reshape(-1).view(np.uint8)[:] = np.frombuffer(os.urandom(words.nbytes), np.uint8)
+
+
+def _cut(words: Words, subtract: np.ufunc, fill: Fill = _fill_from_os) -> list[Words]:
+    first, second = (np.empty(words.shape, dtype=np.uint64) for _ in range(2))
+    fill(first)
+    fill(second)
     return [first, second, subtract(subtract(words, first), second)]
 
 
-def cut_numbers(values: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
+def cut_numbers(values: ArrayLike, fill: Fill = _fill_from_os) -> tuple[Numbers, Numbers, Numbers]:
     """Cut whole numbers into the three parties' shares.
 
     Parameters
     ----------
     values : array of int
         Numbers in [-2^63, 2^64), of any shape; they count modulo 2^64.
+    fill : callable
+        Overwrites an array with random words that nobody else knows and that serve once; by default
+        with words of the operating system.
 
     Returns
     -------
@@ -187,9 +196,9 @@ def cut_numbers(values: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
 
     Notes
     -----
-    Privacy: two of three summands are uniform, from the operating system, so one party's two are.
+    Privacy: two of three summands are uniform, so one party's two are.
     """
-    x = _cut(residues(values), np.subtract)
+    x = _cut(residues(values), np.subtract, fill)
     return Numbers(0, x[0], x[1]), Numbers(1, x[1], x[2]), Numbers(2, x[2], x[0])
 
 

@@ -1,0 +1,11 @@
+"""Three clients of a federation that compute on all clients' shares, and labels for each client.
+
+In come rows of whole numbers, which stay at the clients, and a program of `shared`; out go each
+client's labels, which stay there too. This room puts programs into messages and rounds; methods may
+import it.
+"""
+
+from daskfc.secure.three_parties.computation import SharedComputation
+from daskfc.secure.three_parties.tasks import CentresOfShares, DensityOfShares
+
+__all__ = ["CentresOfShares", "DensityOfShares", "SharedComputation"]

@@ -1,0 +1,138 @@
+"""A computation on shares from the driver's side: who computes, rounds, and where labels go."""
+
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.errors import DecodingError, InvalidInput, PartyError
+from daskfc.federation import Federation, Local, PerClient
+from daskfc.secure.shared.party import N_PARTIES
+from daskfc.secure.three_parties import steps
+from daskfc.secure.three_parties.tasks import LabelTask
+
+__all__ = ["SharedComputation"]
+
+_AT_ONCE = 16  # ours: rounds asked for before one looks whether the program has ended
+_STARTS = 3  # ours: of one computation, each with new keys, where members are started anew
+
+_ANEW = (steps.advanced.__name__, DecodingError.__name__)
+
+log = logging.getLogger("daskfc.secure")
+
+
+class SharedComputation:
+    """Cluster all clients' samples on shares that three of them hold.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run, of three clients at least.
+    members : tuple of str, optional
+        The three that compute; by default the first ones.
+
+    Raises
+    ------
+    InvalidInput
+        For other than three different clients.
+
+    Notes
+    -----
+    Privacy: each client learns the clusters of its own samples. No other party learns anything but
+    numbers of samples and features, the task's parameters, and the number of rounds. Parties are
+    semi-honest; two members that pool what they hold learn all samples, and one that does not
+    follow the protocol can change labels unseen. Where a member is started anew, the computation
+    begins again under new keys.
+
+    References
+    ----------
+    Araki, Furukawa, Lindell, Nof, Ohara, "High-throughput semi-honest secure three-party
+    computation with an honest majority", CCS 2016.
+    """
+
+    def __init__(self, federation: Federation, members: tuple[str, ...] | None = None) -> None:
+        chosen = federation.clients[:N_PARTIES] if members is None else tuple(members)
+        if len(set(chosen)) != N_PARTIES or not set(chosen) <= set(federation.clients):
+            raise InvalidInput(
+                "a computation on shares needs three different clients of the federation; got "
+                f"{', '.join(map(repr, chosen)) or 'none'}. Name three of "
+                f"{', '.join(federation.clients)}."
+            )
+        self.members = chosen
+        self.n_rounds = 0
+        self._federation = federation
+
+    def labels(
+        self, rows: PerClient[Local[np.ndarray]], sizes: Mapping[str, int], task: LabelTask
+    ) -> PerClient[Local[NDArray[np.int64]]]:
+        """Return each client's labels, which stay there.
+
+        Parameters
+        ----------
+        rows : PerClient of Local
+            Whole numbers (n, d) of each client that has samples.
+        sizes : mapping of str to int
+            Numbers of samples by client, in whose order the task counts samples.
+        task : LabelTask
+            `CentresOfShares` or `DensityOfShares`.
+
+        Raises
+        ------
+        PartyError
+            When members are started anew again and again.
+        """
+        for start in range(1, _STARTS + 1):
+            try:
+                return self._labels(rows, sizes, task)
+            except PartyError as error:
+                if start == _STARTS or (error.step, error.error_type) != _ANEW:
+                    raise
+                log.warning("a member of a computation on shares is gone: it begins again")
+        raise AssertionError
+
+    def _labels(
+        self, rows: PerClient[Local[np.ndarray]], sizes: Mapping[str, int], task: LabelTask
+    ) -> PerClient[Local[NDArray[np.int64]]]:
+        federation, members = self._federation, self.members
+        tag = uuid.uuid4().hex  # of one computation
+        here: dict[str, Any] = {"members": members, "tag": tag}
+        others = PerClient({one: tuple(m for m in members if m != one) for one in members})
+        public = federation.exchange(steps.offered, **here, clients=members, receivers=others)
+        keys = federation.on_clients(steps.agreed, public, **here, clients=members)
+        shared = federation.exchange(
+            steps.cut_rows, rows, **here, clients=tuple(sizes), receivers=members
+        )
+        x = federation.on_clients(
+            steps.gathered, shared, tuple(sizes), members=members, clients=members
+        )
+        turn = federation.on_clients(steps.begun, keys, x, task, **here, clients=members)
+        turn = self._ended(turn)
+        last = np.cumsum(list(sizes.values())).tolist()
+        places = {one: (end - sizes[one], end) for one, end in zip(sizes, last, strict=True)}
+        parts = federation.exchange(
+            steps.label_summands, turn, places, clients=members, receivers=tuple(sizes)
+        )
+        counts = PerClient(dict(sizes))
+        return federation.on_clients(
+            steps.labels_of, parts, task, counts, members=members, clients=tuple(sizes)
+        )
+
+    def _ended(self, turn: PerClient[Local[steps.Turn]]) -> PerClient[Local[steps.Turn]]:
+        """Take rounds until the program has ended."""
+        federation, members = self._federation, self.members
+        before = PerClient({one: (members[i - 1],) for i, one in enumerate(members)})
+        first = members[0]
+        while True:
+            for _ in range(_AT_ONCE):
+                words = federation.exchange(
+                    steps.words_of, turn, members=members, clients=members, receivers=before
+                )
+                turn = federation.on_clients(steps.advanced, turn, words, clients=members)
+            told = federation.publish(steps.rounds_taken, turn[first], party=first)
+            self.n_rounds = told.n_rounds
+            federation.report_progress("rounds", told.n_rounds, told.n_rounds)
+            if told.ended:
+                return turn

@@ -1,0 +1,214 @@
+"""Steps of a computation on shares, at the clients: keys, summands, rounds, and labels."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding import KeyPair, SecretKey
+from daskfc.errors import DecodingError, PrivacyError
+from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
+from daskfc.federation.steps.rules import some_clients, takes
+from daskfc.secure.shared import Bits, Numbers, Party, Program, cut_numbers
+from daskfc.secure.sums.messages import PublicKeys
+from daskfc.secure.three_parties.messages import LabelSummand, RoundsTaken, SharedRows, SharedWords
+from daskfc.secure.three_parties.tasks import LabelTask
+
+__all__ = [
+    "advanced",
+    "agreed",
+    "begun",
+    "cut_rows",
+    "gathered",
+    "label_summands",
+    "labels_of",
+    "offered",
+    "rounds_taken",
+    "words_of",
+]
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class RingKeys:
+    """A member's keys with the members before and after it, and a name of this start."""
+
+    before: SecretKey
+    after: SecretKey
+    start: str
+    once: OnceOnly
+
+
+def offered(
+    members: tuple[str, ...], tag: str, secret: SecretKey, party: str
+) -> dict[str, PublicKeys]:
+    """Send a public key for this computation to the two other members."""
+    own = np.frombuffer(_key_pair(secret, tag).public, dtype=np.uint8)
+    message = PublicKeys(own.reshape(1, 32).copy())
+    return {member: message for member in members if member != party}
+
+
+def _key_pair(secret: SecretKey, tag: str) -> KeyPair:
+    return KeyPair(secret.derive("shares", tag))
+
+
+@takes(members=some_clients)
+def agreed(
+    public: Mapping[str, PublicKeys],
+    members: tuple[str, ...],
+    tag: str,
+    secret: SecretKey,
+    party: str,
+    site: SiteRules = FREE,
+) -> RingKeys:
+    """Derive the keys shared with the two other members; PrivacyError for keys of others."""
+    if set(public) != set(members) - {party} or len(set(members)) != 3:
+        raise PrivacyError(
+            f"client {party!r} computes on shares with two others of {', '.join(members)}; it got "
+            f"the keys of {', '.join(sorted(public)) or 'nobody'}. Start the run again."
+        )
+    site.check_members(members)
+    pair, at = _key_pair(secret, tag), members.index(party)
+    keys = {member: message.keys.tobytes() for member, message in public.items()}
+    before, after = (pair.shared(keys[members[(at + by) % 3]], "shares") for by in (-1, 1))
+    # a public key is another one in each start of a party, so that no stream is drawn from twice
+    all_keys = [{party: pair.public, **keys}[member] for member in members]
+    return RingKeys(before, after, hashlib.sha256(b"".join(all_keys)).hexdigest(), site.once())
+
+
+@takes(members=some_clients)
+def cut_rows(
+    rows: np.ndarray,
+    members: tuple[str, ...],
+    tag: str,
+    secret: SecretKey,
+    site: SiteRules = FREE,
+) -> dict[str, SharedRows]:
+    """Send each member two of the three summands of own rows (n, d), whole numbers."""
+    site.check_members(members)
+    site.once().hold("summands", tag, hashlib.sha256(np.ascontiguousarray(rows).data).digest())
+    # of this party's secret, so that a step that is done again sends the same
+    stream = secret.derive("summands", tag).stream()
+    pairs = cut_numbers(rows, stream.fill)
+    return {
+        member: SharedRows(np.stack([pair.own, pair.following]))
+        for member, pair in zip(members, pairs, strict=True)
+    }
+
+
+def gathered(
+    parts: Mapping[str, SharedRows], clients: tuple[str, ...], members: tuple[str, ...], party: str
+) -> Numbers:
+    """Return this member's shares of all clients' rows, in the order of the clients."""
+    own, following = np.concatenate([parts[client].values for client in clients], axis=1)
+    return Numbers(members.index(party), own, following)
+
+
+class Running:
+    """A program under way at one member, which cannot go back."""
+
+    def __init__(self, program: Program[Bits]) -> None:
+        self._program, self.n_rounds = program, 0
+
+    def turn(self, received: Words | None) -> "Turn":
+        """Go on to the next round, with the words of the last one."""
+        try:
+            words = next(self._program) if received is None else self._program.send(received)
+        except StopIteration as end:
+            return Turn(self, self.n_rounds, None, end.value)
+        self.n_rounds += 1
+        return Turn(self, self.n_rounds, words, None)
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("a program on shares cannot be copied, as its masks serve once.")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A program's words of a round, or its planes once it has ended."""
+
+    running: Running
+    number: int
+    words: Words | None
+    planes: Bits | None
+
+
+def begun(
+    keys: RingKeys,
+    x: Numbers,
+    task: Any,
+    members: tuple[str, ...],
+    tag: str,
+    party: str,
+) -> Turn:
+    """Begin a program on this member's shares, up to its first words."""
+    content = hashlib.sha256(repr(task).encode())
+    for held in (x.own, x.following):
+        content.update(np.ascontiguousarray(held).data)
+    keys.once.hold("shares", tag, content.digest())
+    own = Party(
+        members.index(party), keys.before, keys.after, run=tag, start=keys.start, members=members
+    )
+    chosen: LabelTask = task
+    return Running(chosen.program(own, x)).turn(None)
+
+
+def words_of(turn: Turn, members: tuple[str, ...], party: str) -> dict[str, SharedWords]:
+    """Send the words of a round to the member before."""
+    words = np.empty(0, np.uint64) if turn.words is None else turn.words.reshape(-1)
+    return {members[members.index(party) - 1]: SharedWords(words)}
+
+
+def advanced(turn: Turn, received: Mapping[str, SharedWords]) -> Turn:
+    """Take the words of the member after into the next round; a program that ended stays so."""
+    if turn.words is None:
+        return turn
+    (message,) = received.values()
+    if turn.number != turn.running.n_rounds or message.values.size != turn.words.size:
+        raise DecodingError(
+            f"round {turn.number} of a computation on shares was asked for again, or a member is "
+            "in another one: somebody was started anew. Start the run again; it begins from the "
+            "shares."
+        )
+    return turn.running.turn(message.values.reshape(turn.words.shape))
+
+
+def rounds_taken(turn: Turn) -> RoundsTaken:
+    """Tell the caller how far the computation is."""
+    return RoundsTaken(turn.number, int(turn.words is None))
+
+
+def label_summands(turn: Turn, places: Mapping[str, tuple[int, int]]) -> dict[str, LabelSummand]:
+    """Send each client the own summand of its samples' labels; `places` are its first and last."""
+    assert turn.planes is not None
+    bits = np.unpackbits(turn.planes.own.view(np.uint8), axis=1, bitorder="little")
+    return {
+        client: LabelSummand(_packed(bits[:, first:last]))
+        for client, (first, last) in places.items()
+    }
+
+
+def _packed(bits: NDArray[np.uint8]) -> Words:
+    """Return planes of bits (planes, n) as words (planes, ceil(n / 64))."""
+    filled = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 64)))
+    words: Words = np.packbits(filled, axis=1, bitorder="little").view(np.uint64)
+    return words
+
+
+def labels_of(
+    parts: Mapping[str, LabelSummand], task: Any, n: int, members: tuple[str, ...]
+) -> NDArray[np.int64]:
+    """Return the labels of this client's n samples, from the three members' summands."""
+    if set(parts) != set(members):
+        raise DecodingError(
+            f"labels need the summands of {', '.join(members)}; got those of "
+            f"{', '.join(sorted(parts)) or 'nobody'}. Start the run again."
+        )
+    planes = np.bitwise_xor.reduce([part.planes for part in parts.values()])
+    bits = np.unpackbits(planes.view(np.uint8), axis=1, count=n, bitorder="little")
+    found: NDArray[np.int64] = task.labels(bits)
+    return found

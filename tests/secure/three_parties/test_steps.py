@@ -1,0 +1,140 @@
+"""Steps of a computation on shares: keys, summands and rounds, once each."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from daskfc.coding import SecretKey
+from daskfc.errors import DecodingError, PrivacyError
+from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.secure.shared import Lloyd, Numbers, put_together
+from daskfc.secure.three_parties import CentresOfShares
+from daskfc.secure.three_parties.messages import SharedWords
+from daskfc.secure.three_parties.steps import (
+    advanced,
+    agreed,
+    begun,
+    cut_rows,
+    gathered,
+    label_summands,
+    labels_of,
+    offered,
+    words_of,
+)
+
+MEMBERS = ("a", "b", "c")
+TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), (0, 5))
+ROWS = np.array([[1, 2], [2, 1], [0, 0], [90, 91], [-3, 4], [92, 90]])
+
+
+class Site(SiteRules):
+    """A site that remembers what tags served."""
+
+    def __init__(self):
+        self._once = OnceOnly()
+
+    def once(self):
+        return self._once
+
+
+def three(tag="t", rows=ROWS):
+    """Return secrets, keys and shares of three members."""
+    secrets = {one: SecretKey.from_os() for one in MEMBERS}
+    offers = {one: offered(MEMBERS, tag, secrets[one], one) for one in MEMBERS}
+    got = {one: {by: offers[by][one] for by in MEMBERS if by != one} for one in MEMBERS}
+    keys = {one: agreed(got[one], MEMBERS, tag, secrets[one], one) for one in MEMBERS}
+    cut = cut_rows(rows, MEMBERS, tag, SecretKey.from_os())
+    x = {one: gathered({"site": cut[one]}, ("site",), MEMBERS, one) for one in MEMBERS}
+    return secrets, keys, x
+
+
+def test_neighbours_have_a_key_in_common_and_another_in_each_computation():
+    _, keys, _ = three()
+    for one, after in zip(MEMBERS, "bca", strict=True):
+        assert keys[one].after.to_bytes() == keys[after].before.to_bytes()
+    assert len({key.before.to_bytes() for key in keys.values()}) == 3
+    assert len({key.start for key in keys.values()}) == 1
+    secret = SecretKey.from_os()
+    one, same, other = (offered(MEMBERS, tag, secret, "a")["b"].keys.tolist() for tag in "ttu")
+    assert one == same != other
+
+
+@pytest.mark.parametrize(
+    "members", [MEMBERS, ("a", "b", "c", "d"), ("a", "b", "d"), ("a", "b", "b")]
+)
+def test_keys_of_others_than_two_members_are_refused(members):
+    secret = SecretKey.from_os()
+    key = offered(MEMBERS, "t", secret, "b")["a"]
+    with pytest.raises(PrivacyError, match="computes on shares with two others of a, b"):
+        agreed({"b": key}, members, "t", secret, "a")
+
+
+def test_summands_are_the_rows_and_the_same_if_they_are_asked_for_again():
+    secret, site = SecretKey.from_os(), Site()
+    sent = cut_rows(ROWS, MEMBERS, "t", secret, site)
+    own = {m: Numbers(i, *sent[m].values) for i, m in enumerate(MEMBERS)}
+    for one, other in (("a", "b"), ("b", "c"), ("c", "a")):
+        found = put_together(own[one], own[other]).view(np.int64)
+        np.testing.assert_array_equal(found, ROWS)
+    again = cut_rows(ROWS, MEMBERS, "t", secret, site)
+    assert all(np.array_equal(again[m].values, sent[m].values) for m in MEMBERS)
+    other = cut_rows(ROWS, MEMBERS, "u", secret, site)
+    assert not any(np.array_equal(other[m].values, sent[m].values) for m in MEMBERS)
+    with pytest.raises(PrivacyError, match="the summands of 't' were used for another content"):
+        cut_rows(ROWS + 1, MEMBERS, "t", secret, site)
+
+
+def test_a_program_begins_once_with_one_content():
+    _, keys, x = three()
+    first = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")
+    again = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")  # a step that is done again
+    np.testing.assert_array_equal(first.words, again.words)
+    changed = CentresOfShares(TASK.lloyd, (1, 5))
+    for shares, task in ((x["a"] + 1, TASK), (x["a"], changed)):
+        with pytest.raises(PrivacyError, match="the shares of 't' were used for another content"):
+            begun(keys["a"], shares, task, MEMBERS, "t", "a")
+    with pytest.raises(PrivacyError, match="cannot be copied"):
+        pickle.dumps(first)
+
+
+def in_turns(keys, x):
+    """Take turns until the programs have ended; return the last ones and all before them."""
+    turns = {one: begun(keys[one], x[one], TASK, MEMBERS, "t", one) for one in MEMBERS}
+    before = []
+    while any(turn.words is not None for turn in turns.values()):
+        before.append(turns)
+        sent = {one: words_of(turns[one], MEMBERS, one) for one in MEMBERS}
+        after = dict(zip(MEMBERS, "bca", strict=True))
+        turns = {one: advanced(turns[one], {after[one]: sent[after[one]][one]}) for one in MEMBERS}
+    return turns, before
+
+
+def test_rounds_give_labels_and_an_ended_program_says_nothing_more():
+    _, keys, x = three()
+    turns, before = in_turns(keys, x)
+    assert {turn.number for turn in turns.values()} == {len(before)}
+    assert words_of(turns["a"], MEMBERS, "a")["c"].values.size == 0
+    assert advanced(turns["a"], {"b": SharedWords(np.empty(0, np.uint64))}) is turns["a"]
+    places = {"site": (0, 4), "other": (4, 6)}
+    parts = {one: label_summands(turns[one], places) for one in MEMBERS}
+    found = [
+        labels_of({m: parts[m][client] for m in MEMBERS}, TASK, last - first, MEMBERS).tolist()
+        for client, (first, last) in places.items()
+    ]
+    assert found == [[0, 0, 0, 1], [0, 1]]
+    with pytest.raises(DecodingError, match="labels need the summands of a, b, c; got those of a"):
+        labels_of({"a": parts["a"]["site"]}, TASK, 4, MEMBERS)
+
+
+def test_a_round_is_not_taken_twice_and_not_with_words_of_another():
+    _, keys, x = three()
+    _, before = in_turns(keys, x)
+    words = {"b": SharedWords(before[0]["b"].words.reshape(-1))}
+    with pytest.raises(
+        DecodingError, match="round 1 of a computation on shares was asked for again"
+    ):
+        advanced(before[0]["a"], words)
+    fresh = begun(*(three()[i]["a"] for i in (1, 2)), TASK, MEMBERS, "t", "a")
+    with pytest.raises(DecodingError, match="or a member is in another one"):
+        advanced(fresh, {"b": SharedWords(words["b"].values[:-1])})
