@@ -35,6 +35,7 @@ def shared_again(party: Party, summand: Words, bits: int = WORD) -> Program[Numb
 
     Up to 32 `bits`, two numbers travel in a word, and only the lowest 32 bits are shared.
     """
+    summand = np.ascontiguousarray(summand)  # operands may be transposed
     party.hide(summand)
     if bits > WORD // 2:
         following = yield summand
