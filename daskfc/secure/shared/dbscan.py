@@ -114,7 +114,8 @@ class DensityClusters:
         while first < width * WORD:
             rows = max(1, self.at_once // (width * WORD - first) // WORD) * WORD
             last, at = min(first + rows, width * WORD), first // WORD
-            products = yield from matmul(party, x[first:last], x[first:].each(np.transpose))
+            others = x[first:].each(np.transpose)
+            products = yield from matmul(party, x[first:last], others, self.distance_bits)
             distances = squares[first:last, np.newaxis] + squares[first:] - products * 2
             found = yield from at_most(party, distances, bound, self.distance_bits)
             block = found.reshape(last - first, -1)

@@ -108,8 +108,8 @@ class Lloyd:
         Bits beyond the samples are zeros.
         """
         n = len(x)
-        products = yield from matmul(party, centres, x.each(np.transpose))  # (k, n)
-        scores = squares[:, np.newaxis] - products * 2  # |x - c|^2 - |x|^2
+        products = yield from matmul(party, centres, x.each(np.transpose), self.score_bits)
+        scores = squares[:, np.newaxis] - products * 2  # |x - c|^2 - |x|^2, (k, n)
         full = scores.each(lambda words: np.pad(words, ((0, 0), (0, -n % WORD))))
         rows = yield from smallest(party, full, self.score_bits)
         return rows & _first(n)

@@ -93,8 +93,11 @@ class Party:
         """Add this party's part of a sharing of zero, in place: F(k_i, c) - F(k_{i+1}, c).
 
         The parts of the three parties cancel; with `bits`, by XOR. Any one of them is uniform to
-        whoever lacks one of its keys (Araki et al., §2.2). The array must be contiguous.
+        whoever lacks one of its keys (Araki et al., §2.2). Raises PrivacyError for an array in
+        another order than C's, of which a copy would be hidden.
         """
+        if not words.flags.c_contiguous:
+            raise PrivacyError("words to be hidden must be contiguous. Nothing was sent.")
         add, subtract = (np.bitwise_xor, np.bitwise_xor) if bits else (np.add, np.subtract)
         flat = words.reshape(-1)
         mask = np.empty(min(flat.size, _CHUNK), dtype=np.uint64)

@@ -12,6 +12,7 @@ import numpy as np
 
 from daskfc.secure.shared.pairs import Bits, Numbers, Pair
 from daskfc.secure.shared.party import N_PARTIES, Party, Program, Words
+from daskfc.secure.shared.planes import WORD
 from daskfc.secure.shared.ring_products import matrix_product
 
 __all__ = [
@@ -29,11 +30,20 @@ __all__ = [
 _CHUNK = 1 << 14  # ours: words; the operands of a chunk stay in a 1 MiB L2 cache
 
 
-def shared_again(party: Party, summand: Words) -> Program[Numbers]:
-    """Make replicated shares of numbers of which each party knows one summand, which is changed."""
+def shared_again(party: Party, summand: Words, bits: int = WORD) -> Program[Numbers]:
+    """Make replicated shares of numbers of which each party knows one summand, which is changed.
+
+    Up to 32 `bits`, two numbers travel in a word, and only the lowest 32 bits are shared.
+    """
+    summand = np.ascontiguousarray(summand)  # operands may be transposed
     party.hide(summand)
-    following = yield summand
-    return Numbers(party.index, summand, following)
+    if bits > WORD // 2:
+        following = yield summand
+        return Numbers(party.index, summand, following)
+    low = np.zeros(-(-summand.size // 2) * 2, dtype=np.uint32)
+    low[: summand.size] = summand.reshape(-1) & np.uint64(2**32 - 1)
+    received = (yield low.view(np.uint64)).view(np.uint32)[: summand.size]
+    return Numbers(party.index, summand, received.astype(np.uint64).reshape(summand.shape))
 
 
 def shared_bits_again(party: Party, summand: Words) -> Program[Bits]:
@@ -58,16 +68,16 @@ def inner(party: Party, x: Numbers, y: Numbers) -> Program[Numbers]:
     return (yield from shared_again(party, total))
 
 
-def matmul_summand(x: Numbers, y: Numbers) -> Words:
+def matmul_summand(x: Numbers, y: Numbers, bits: int = WORD) -> Words:
     """Return this party's summand of the matrix product of x (n, d) and y (d, m)."""
     left = np.concatenate([x.own, x.following], axis=1)  # (n, 2 d)
     right = np.concatenate([y.own + y.following, y.own])
-    return matrix_product(left, right)
+    return matrix_product(left, right, bits)
 
 
-def matmul(party: Party, x: Numbers, y: Numbers) -> Program[Numbers]:
-    """Return the matrix product of x (n, d) and y (d, m)."""
-    return (yield from shared_again(party, matmul_summand(x, y)))
+def matmul(party: Party, x: Numbers, y: Numbers, bits: int = WORD) -> Program[Numbers]:
+    """Return the matrix product of x (n, d) and y (d, m), of which the lowest bits are right."""
+    return (yield from shared_again(party, matmul_summand(x, y, bits), bits))
 
 
 def and_summand(x: Bits, y: Bits, out: Words) -> None:

@@ -65,6 +65,8 @@ def in_lockstep(program, *shares, parties=None, **public):
         assert sent[0].shape == sent[1].shape == sent[2].shape
         assert all(words.dtype == np.uint64 for words in sent)
         received = [sent[(i + 1) % 3].copy() for i in range(3)]
+        for words in (*sent, *received):  # a transport may hand out views of what it got
+            words.flags.writeable = False
         for i in range(3):
             run.seen[i].append(received[i].copy())
 

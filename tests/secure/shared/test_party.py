@@ -8,7 +8,15 @@ import pytest
 
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.secure.shared import Party, cut_numbers, multiply, put_together, together
+from daskfc.secure.shared import (
+    Numbers,
+    Party,
+    cut_numbers,
+    inner,
+    multiply,
+    put_together,
+    together,
+)
 from tests.secure.shared.lockstep import MEMBERS, in_lockstep, three_parties
 
 
@@ -21,6 +29,20 @@ def test_parts_of_a_sharing_of_zero_cancel(n, bits):
     add = np.bitwise_xor if bits else np.add
     assert not add(add(masks[0], masks[1]), masks[2]).any()
     assert all(len(np.unique(mask)) == n for mask in masks)
+
+
+def test_words_that_would_be_copied_are_not_hidden():
+    for words in (np.zeros((3, 4), dtype=np.uint64).T, np.zeros(9, dtype=np.uint64)[::2]):
+        with pytest.raises(PrivacyError, match="must be contiguous"):
+            three_parties()[0].hide(words)
+
+
+def test_products_of_transposed_numbers_are_hidden():
+    zeros = np.zeros((3, 5), dtype=np.uint64)
+    shares = [Numbers(i, zeros, zeros).each(np.transpose) for i in range(3)]
+    for program in (multiply, inner):
+        run = in_lockstep(program, shares, shares)
+        assert all(run.view(i).all() for i in range(3))
 
 
 def test_neighbours_draw_the_same_words_and_nobody_else():

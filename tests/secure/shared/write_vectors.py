@@ -38,6 +38,7 @@ PROGRAMS = {
     "multiply": (multiply, [COLUMN, COLUMN], {}),
     "inner": (inner, [COLUMN, COLUMN], {}),
     "matmul": (matmul, [((20, 30), Numbers), ((30, 20), Numbers)], {}),
+    "matmul in 32 bits": (matmul, [((20, 30), Numbers), ((30, 20), Numbers)], {"bits": 32}),
     "both": (both, [WORDS, WORDS], {}),
     "negative": (negative, [COLUMN], {"bits": 64}),
     "negative in 32 bits": (negative, [COLUMN], {"bits": 32}),
