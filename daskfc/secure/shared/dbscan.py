@@ -27,7 +27,7 @@ from daskfc.secure.shared.selection import one_hot
 
 __all__ = ["DensityClusters"]
 
-_AHEAD = 4  # ours: passes of a sixth of the bytes, after which one or two others are enough
+_AHEAD = 4  # ours: passes of a fifth of the bytes, after which one or two others are enough
 _JUMPS = 4  # ours: of clusters in a row that join, in a pass after the first, up to 16 do at once
 
 
@@ -46,7 +46,7 @@ class DensityClusters:
     min_samples : int
         A sample with so many neighbours, itself included, is a core sample.
     at_once : int
-        Pairs of samples that are compared at once: some 100 bytes of memory each, and fewer rounds.
+        Pairs of samples that are compared at once: some 500 bytes of memory each, and fewer rounds.
 
     Raises
     ------
@@ -62,8 +62,8 @@ class DensityClusters:
 
     Privacy: a party sees uniform words only, and after each pass over the graph the opened bit
     whether clusters joined: so all learn the number of passes. Which samples are core, how many
-    clusters there are, and the graph stay hidden. Memory: a bit a pair and summand, n^2 / 4 bytes,
-    at most ten times that at a time, and what `at_once` says.
+    clusters there are, and the graph stay hidden. Memory: two bits a pair, n^2 / 4 bytes, some four
+    times that in between, and what `at_once` says.
     """
 
     n_samples: int
