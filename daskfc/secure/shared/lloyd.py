@@ -30,7 +30,7 @@ class Lloyd:
     iterations : int
         How often centres are moved; labels are those of the last centres.
     at_once : int
-        Distances that are compared at once: some 100 bytes of memory each, and fewer rounds.
+        Distances that are compared at once: some 150 bytes of memory each, and fewer rounds.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class Lloyd:
 
     @property
     def score_bits(self) -> int:
-        """Bits of differences of |c|^2 - 2 x c, which are at most 5 d 2^(2 b) in magnitude."""
+        """Bits of differences of c·c - 2 x·c, which are at most 5 d 2^(2 b) in magnitude."""
         return 1 + (5 * self.n_features << 2 * self.magnitude_bits).bit_length()
 
     @property
@@ -103,7 +103,7 @@ class Lloyd:
     def assigned(
         self, party: Party, x: Numbers, centres: Numbers, squares: Numbers
     ) -> Program[Bits]:
-        """Return the nearest centres of some samples as one-hot rows; `squares` are |c|^2.
+        """Return the nearest centres of some samples as one-hot rows; `squares` are c·c.
 
         Bits beyond the samples are zeros.
         """

@@ -12,7 +12,16 @@ from daskfc.secure.shared.party import Party, Program, Words
 from daskfc.secure.shared.planes import WORD, spread, unpacked
 from daskfc.secure.shared.products import both, shared_bits_again
 
-__all__ = ["all_set", "any_set", "at_least", "first_set", "looked_up", "masked", "smallest_of_rows"]
+__all__ = [
+    "all_set",
+    "any_set",
+    "at_least",
+    "first_set",
+    "looked_up",
+    "masked",
+    "smaller",
+    "smallest_of_rows",
+]
 
 _ONES = np.uint64(2**64 - 1)
 
@@ -122,6 +131,12 @@ def looked_up(party: Party, table: Bits, rows: Bits) -> Program[Bits]:
     return (yield from shared_bits_again(party, z))
 
 
+def smaller(party: Party, x: Bits, y: Bits) -> Program[Bits]:
+    """Return in which columns the number of planes x (b, words) is below that of planes y."""
+    g = yield from both(party, ~x, y)
+    return (yield from carry(party, g, ~(x ^ y)[1:]))
+
+
 def smallest_of_rows(party: Party, rows: Bits, labels: Bits, at_once: int) -> Program[Bits]:
     """Return the smallest label of the rows that are set, for each column; all ones where none is.
 
@@ -139,9 +154,8 @@ def smallest_of_rows(party: Party, rows: Bits, labels: Bits, at_once: int) -> Pr
         while x.shape[1] > 1:
             half = x.shape[1] // 2
             left, right = (x[:, i : 2 * half : 2].reshape(b, -1) for i in range(2))
-            g = yield from both(party, ~right, left)
-            smaller = yield from carry(party, g, ~(left ^ right)[1:])
-            step = yield from both(party, smaller.reshape(1, -1), left ^ right)
+            wins = yield from smaller(party, right, left)
+            step = yield from both(party, wins.reshape(1, -1), left ^ right)
             best = (left ^ step).reshape(b, half, -1)
             x = Bits.joined([best, x[:, 2 * half :]], axis=1)
         found.append(x[:, 0])
