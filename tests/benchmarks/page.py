@@ -74,6 +74,9 @@ ABOUT = {
     "are those of this machine, whose cores all parties share; those of the processor are of the "
     "server's busiest process and of the busiest client, and the larger one is the time where each "
     "has a core of its own.",
+    "Labels on shares of three clients": "Whole numbers in groups, four clients of which three "
+    "compute, on one machine, with the threads that parties have by default. *Trips and bytes*: "
+    "what rounds of three trips of 50 ms, and bytes at 100 Mbit/s, would take on top.",
     "Landmark spectral clustering as samples grow": "The same mixture with 32 features, ten "
     "clients, OmniFC with clusterer landmark-spectral; parties of 2 GB with the threads that they "
     "have by default.",
