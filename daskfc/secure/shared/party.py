@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from daskfc.coding import KeyStream, SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 
-__all__ = ["N_PARTIES", "Party", "Program", "Words", "together"]
+__all__ = ["N_PARTIES", "Party", "Program", "Words", "passed", "together"]
 
 N_PARTIES = 3
 
@@ -121,6 +121,21 @@ def _drawn(stream: KeyStream, shape: tuple[int, ...]) -> Words:
     words = np.empty(shape, dtype=np.uint64)
     stream.fill(words)
     return words
+
+
+def passed(words: Words, bits: int) -> Program[Words]:
+    """Send words, and return those received, in as many bytes of each as their lowest bits take."""
+    each = -(-bits // 8)
+    if each == words.itemsize:
+        return (yield words)
+    size = words.size * each
+    sent = np.zeros(-(-size // words.itemsize), dtype=np.uint64)
+    low = words.reshape(-1, 1).view(np.uint8)[:, :each]
+    sent.view(np.uint8)[:size].reshape(-1, each)[:] = low
+    received = yield sent
+    whole = np.zeros(words.shape, dtype=np.uint64)
+    whole.reshape(-1, 1).view(np.uint8)[:, :each] = received.view(np.uint8)[:size].reshape(-1, each)
+    return whole
 
 
 def together(*programs: Program[Any]) -> Program[tuple[Any, ...]]:

@@ -15,8 +15,10 @@ __all__ = ["chosen", "one_hot", "smallest"]
 _ONES = np.uint64(2**64 - 1)
 
 
-def chosen(party: Party, bit: Bits, x: Numbers, y: Numbers) -> Program[Numbers]:
-    """Return x where a bit is set, y elsewhere; bits are packed along the last axis of x and y.
+def chosen(party: Party, bit: Bits, x: Numbers, y: Numbers, bits: int = WORD) -> Program[Numbers]:
+    """Return x where a bit is set, y elsewhere, of which the lowest `bits` mean anything.
+
+    Bits that choose are packed along the last axis of x and y.
 
     With bit = a xor b as in `summands` and D = x - y, it is y + b D + a (D - 2 b D). The first
     round deals a and shares b D, to which the parties that know b have a summand each. Two rounds.
@@ -34,9 +36,9 @@ def chosen(party: Party, bit: Bits, x: Numbers, y: Numbers) -> Program[Numbers]:
     b_gap[after] += known[after] * wide.own[after]
     b_gap[party.index] = 0
     dealt_a, shared = yield from together(
-        dealt(party, Numbers, a[np.newaxis]), shared_again(party, b_gap)
+        dealt(party, Numbers, a[np.newaxis], bits), shared_again(party, b_gap, bits)
     )
-    rest = yield from multiply(party, dealt_a.reshape(N_PARTIES, each), wide - shared * 2)
+    rest = yield from multiply(party, dealt_a.reshape(N_PARTIES, each), wide - shared * 2, bits)
     found: Numbers = shared + rest
     return y + found.reshape(-1)[:n].reshape(*gap.shape)
 
@@ -91,12 +93,12 @@ def smallest(party: Party, x: Numbers, bits: int = WORD) -> Program[Bits]:
             return kept
         single = x[2 * half :]
         if first:  # all rows are ones
-            best = yield from chosen(party, wins, right, left)
+            best = yield from chosen(party, wins, right, left, bits)
         elif len(x) == 2:
             return (yield from both(party, rows, kept))
         else:
             best, kept = yield from together(
-                chosen(party, wins, right, left), both(party, rows[taking], kept)
+                chosen(party, wins, right, left, bits), both(party, rows[taking], kept)
             )
         rows = Bits.joined([kept, rows[~taking]])
         x, node, first = Numbers.joined([best, single]), node // 2, False

@@ -6,23 +6,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskfc.errors import InvalidInput
-from daskfc.secure.shared import chosen, cut_bits, cut_numbers, one_hot, smallest
+from daskfc.secure.shared import chosen, cut_bits, cut_numbers, one_hot, put_together, smallest
 from daskfc.secure.shared.planes import planes_of, unpacked
 from tests.secure.shared.lockstep import in_lockstep, told
 from tests.secure.shared.test_comparison import log2_up, numbers_of, tree_gates
+from tests.secure.shared.test_products import packed
 
 
 @pytest.mark.parametrize("shape", [(1,), (65,), (3, 130)])
-def test_what_is_chosen(shape):
+@pytest.mark.parametrize("bits", [64, 40, 7])
+def test_what_is_chosen(shape, bits):
     n = int(np.prod(shape))
     x, y = (numbers_of(64, 2 * n)[part].reshape(shape) for part in (slice(n), slice(n, None)))
     words = numbers_of(64, 30)[: n + 2].view(np.uint64)
     words = np.resize(words, (*shape[:-1], -(-shape[-1] // 64)))
-    run = in_lockstep(chosen, cut_bits(words), cut_numbers(x), cut_numbers(y))
-    expected = np.where(unpacked(words, shape[-1]), x, y)
-    assert np.array_equal(told(run, signed=True), expected)
+    run = in_lockstep(chosen, cut_bits(words), cut_numbers(x), cut_numbers(y), bits=bits)
+    expected = np.where(unpacked(words, shape[-1]), x, y).view(np.uint64)
+    low = np.uint64(2**bits - 1)
+    assert np.array_equal(put_together(*run.results[1:]) & low, expected & low)
     each = -(-n // 3)
-    assert (run.n_rounds, run.n_bytes) == (2, 8 * (each + 3 * each + 3 * each))
+    assert (run.n_rounds, run.n_bytes) == (2, packed(each, bits) + 2 * packed(3 * each, bits))
 
 
 def smallest_rows(x):
@@ -40,7 +43,7 @@ def cost_of_smallest(k, n, bits):
         if k > 2:
             each = -(-half * n // 3)
             rounds += 2
-            sent += 8 * 7 * each
+            sent += packed(each, bits) + 2 * packed(3 * each, bits)
         if not first:
             # rows of a single node at the end take no part
             taking = sum(1 for row in range(rows) if _node(row, rows, k) < 2 * half)
