@@ -47,6 +47,7 @@ PROGRAMS = {
     "shifted": (shifted, [COLUMN], {"by": 41}),
     "chosen": (chosen, [WORDS, COLUMN, COLUMN], {}),
     "smallest": (smallest, [((4, 64 * 6), Numbers)], {"bits": 48}),
+    "smallest, flat": (smallest, [((4, 64 * 6), Numbers)], {"bits": 48, "flat": True}),
     "one_hot": (one_hot, [WORDS], {}),
 }
 
