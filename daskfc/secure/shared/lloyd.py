@@ -30,7 +30,7 @@ class Lloyd:
     iterations : int
         How often centres are moved; labels are those of the last centres.
     at_once : int
-        Distances that are compared at once: some 150 bytes of memory each, and fewer rounds.
+        Comparisons that are made at once: some 150 bytes of memory each, and fewer rounds.
     flat : bool
         Compare all centres with all: more bytes, and fewer rounds; see `smallest`.
 
@@ -99,7 +99,9 @@ class Lloyd:
         return Bits.joined(found, axis=1), centres
 
     def _blocks(self, x: Numbers) -> list[Numbers]:
-        rows = max(1, self.at_once // (self.n_clusters * WORD)) * WORD
+        k = self.n_clusters
+        compared = max(k, k * (k - 1) // 2) if self.flat else k
+        rows = max(1, self.at_once // (compared * WORD)) * WORD
         return [x[first : first + rows] for first in range(0, len(x), rows)]
 
     def assigned(self, party: Party, x: Numbers, centres: Numbers) -> Program[Bits]:
