@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daskfc.checks import check_params, integer
+from daskfc.checks import boolean, check_params, integer
 from daskfc.errors import OverflowRefused
 from daskfc.secure.shared.comparison import bits_of, shifted, to_numbers
 from daskfc.secure.shared.pairs import Bits, Numbers
-from daskfc.secure.shared.party import Party, Program, Words
+from daskfc.secure.shared.party import Party, Program, Words, together
 from daskfc.secure.shared.planes import WORD, n_words
-from daskfc.secure.shared.products import inner, matmul, matmul_summand, multiply, shared_again
+from daskfc.secure.shared.products import inner, matmul, matmul_summand, shared_again
 from daskfc.secure.shared.selection import one_hot, smallest
 
 __all__ = ["Lloyd"]
@@ -30,7 +30,9 @@ class Lloyd:
     iterations : int
         How often centres are moved; labels are those of the last centres.
     at_once : int
-        Distances that are compared at once: some 150 bytes of memory each, and fewer rounds.
+        Comparisons that are made at once: some 150 bytes of memory each, and fewer rounds.
+    flat : bool
+        Compare all centres with all: more bytes, and fewer rounds; see `smallest`.
 
     Raises
     ------
@@ -56,10 +58,11 @@ class Lloyd:
     magnitude_bits: int
     iterations: int
     at_once: int = 1 << 20
+    flat: bool = False
 
     def __post_init__(self) -> None:
         rules = {name: integer(1) for name in ("n_samples", "n_features", "n_clusters", "at_once")}
-        rules |= {"magnitude_bits": integer(1, 30), "iterations": integer(0)}
+        rules |= {"magnitude_bits": integer(1, 30), "iterations": integer(0), "flat": boolean()}
         check_params("Lloyd", vars(self), rules)
         if self.score_bits > WORD or self.count_bits + 2 * self.magnitude_bits > 59:
             raise OverflowRefused(
@@ -90,37 +93,37 @@ class Lloyd:
         for _ in range(self.iterations):
             sums, sizes = yield from self._totals(party, x, centres)
             centres = yield from self._moved(party, sums, sizes, centres)
-        squares = yield from inner(party, centres, centres)
         found = []
         for block in self._blocks(x):
-            found.append((yield from self.assigned(party, block, centres, squares)))
+            found.append((yield from self.assigned(party, block, centres)))
         return Bits.joined(found, axis=1), centres
 
     def _blocks(self, x: Numbers) -> list[Numbers]:
-        rows = max(1, self.at_once // (self.n_clusters * WORD)) * WORD
+        k = self.n_clusters
+        compared = max(k, k * (k - 1) // 2) if self.flat else k
+        rows = max(1, self.at_once // (compared * WORD)) * WORD
         return [x[first : first + rows] for first in range(0, len(x), rows)]
 
-    def assigned(
-        self, party: Party, x: Numbers, centres: Numbers, squares: Numbers
-    ) -> Program[Bits]:
-        """Return the nearest centres of some samples as one-hot rows; `squares` are c·c.
+    def assigned(self, party: Party, x: Numbers, centres: Numbers) -> Program[Bits]:
+        """Return the nearest centres of some samples as one-hot rows.
 
         Bits beyond the samples are zeros.
         """
-        n = len(x)
-        products = yield from matmul(party, centres, x.each(np.transpose), self.score_bits)
+        products, squares = yield from together(
+            matmul(party, centres, x.each(np.transpose), self.score_bits),
+            inner(party, centres, centres),
+        )
         scores = squares[:, np.newaxis] - products * 2  # |x - c|^2 - |x|^2, (k, n)
-        full = scores.each(lambda words: np.pad(words, ((0, 0), (0, -n % WORD))))
-        rows = yield from smallest(party, full, self.score_bits)
-        return rows & _first(n)
+        full = scores.each(lambda words: np.pad(words, ((0, 0), (0, -len(x) % WORD))))
+        rows = yield from smallest(party, full, self.score_bits, flat=self.flat)
+        return rows & _first(len(x))
 
     def _totals(self, party: Party, x: Numbers, centres: Numbers) -> Program[tuple[Numbers, ...]]:
         """Return the sums (k, d) and the sizes (k, 1) of the clusters of the nearest centre."""
-        squares = yield from inner(party, centres, centres)
         summand = np.zeros(centres.shape, dtype=np.uint64)
         sizes = Numbers.known(party.index, np.zeros((len(centres), 1), dtype=np.uint64))
         for block in self._blocks(x):
-            rows = yield from self.assigned(party, block, centres, squares)
+            rows = yield from self.assigned(party, block, centres)
             numbers = yield from to_numbers(party, rows, len(block))  # (k, n)
             summand += matmul_summand(numbers, block)
             sizes += numbers.each(lambda words: words.sum(axis=1, keepdims=True))
@@ -138,11 +141,13 @@ class Lloyd:
         bits = yield from to_numbers(party, read, len(sizes))  # (m + 2, k)
         weights = np.uint64(1) << np.arange(m + 1, dtype=np.uint64)
         reciprocals = (bits[: m + 1] * weights[:, np.newaxis]).sum(axis=0)
-        filled = 1 - bits[m + 1]
-        scaled = yield from multiply(party, sums + sizes * low, reciprocals[:, np.newaxis])
-        means = (yield from shifted(party, scaled + (1 << m - 1), m)) - low
-        step = yield from multiply(party, filled[:, np.newaxis], means - centres)
-        return centres + step
+        # (s + n_c 2^b) w, and of an empty cluster (c + 2^b) 2^m, which gives c again
+        parts = [sums + sizes * low, (centres + low) * (1 << m)], [reciprocals, bits[m + 1]]
+        terms, factors = (
+            Numbers.joined([part[..., np.newaxis] for part in two], axis=-1) for two in parts
+        )
+        scaled = yield from inner(party, terms, factors[:, np.newaxis])
+        return (yield from shifted(party, scaled + (1 << m - 1), m)) - low
 
 
 def _first(n: int) -> Words:

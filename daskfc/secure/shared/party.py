@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from daskfc.coding import KeyStream, SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 
-__all__ = ["N_PARTIES", "Party", "Program", "Words", "together"]
+__all__ = ["N_PARTIES", "Party", "Program", "Words", "passed", "together"]
 
 N_PARTIES = 3
 
@@ -121,6 +121,25 @@ def _drawn(stream: KeyStream, shape: tuple[int, ...]) -> Words:
     words = np.empty(shape, dtype=np.uint64)
     stream.fill(words)
     return words
+
+
+def passed(words: Words, bits: int) -> Program[Words]:
+    """Send words, and return those received, in as many bytes of each as their lowest bits take."""
+    each, n = -(-bits // 8), words.size
+    if each == words.itemsize:
+        return (yield words)
+    sizes = [size for size in (4, 2, 1) if each & size]  # first the lowest 4 bytes of all, ...
+    shifts = [np.uint64(8 * sum(sizes[:i])) for i in range(len(sizes))]
+    ends = np.cumsum([0, *sizes]) * n
+    parts = [(slice(*ends[i : i + 2]), f"u{size}") for i, size in enumerate(sizes)]
+    sent = np.zeros(-(-n * each // words.itemsize), dtype=np.uint64)
+    for (part, dtype), shift in zip(parts, shifts, strict=True):
+        sent.view(np.uint8)[part] = (words.reshape(-1) >> shift).astype(dtype).view(np.uint8)
+    received = (yield sent).view(np.uint8)
+    whole = np.zeros(n, dtype=np.uint64)
+    for (part, dtype), shift in zip(parts, shifts, strict=True):
+        whole |= np.frombuffer(received[part].data, dtype).astype(np.uint64) << shift
+    return whole.reshape(words.shape)
 
 
 def together(*programs: Program[Any]) -> Program[tuple[Any, ...]]:

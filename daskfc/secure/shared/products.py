@@ -11,7 +11,7 @@ It hides z_i by its part of a sharing of zero and sends it to the party before.
 import numpy as np
 
 from daskfc.secure.shared.pairs import Bits, Numbers, Pair
-from daskfc.secure.shared.party import N_PARTIES, Party, Program, Words
+from daskfc.secure.shared.party import N_PARTIES, Party, Program, Words, passed
 from daskfc.secure.shared.planes import WORD
 from daskfc.secure.shared.ring_products import matrix_product
 
@@ -33,17 +33,12 @@ _CHUNK = 1 << 14  # ours: words; the operands of a chunk stay in a 1 MiB L2 cach
 def shared_again(party: Party, summand: Words, bits: int = WORD) -> Program[Numbers]:
     """Make replicated shares of numbers of which each party knows one summand, which is changed.
 
-    Up to 32 `bits`, two numbers travel in a word, and only the lowest 32 bits are shared.
+    Of each number only the lowest `bits`, in whole bytes, are sent and mean anything.
     """
     summand = np.ascontiguousarray(summand)  # operands may be transposed
     party.hide(summand)
-    if bits > WORD // 2:
-        following = yield summand
-        return Numbers(party.index, summand, following)
-    low = np.zeros(-(-summand.size // 2) * 2, dtype=np.uint32)
-    low[: summand.size] = summand.reshape(-1) & np.uint64(2**32 - 1)
-    received = (yield low.view(np.uint64)).view(np.uint32)[: summand.size]
-    return Numbers(party.index, summand, received.astype(np.uint64).reshape(summand.shape))
+    following = yield from passed(summand, bits)
+    return Numbers(party.index, summand, following)
 
 
 def shared_bits_again(party: Party, summand: Words) -> Program[Bits]:
@@ -53,11 +48,11 @@ def shared_bits_again(party: Party, summand: Words) -> Program[Bits]:
     return Bits(party.index, summand, following)
 
 
-def multiply(party: Party, x: Numbers, y: Numbers) -> Program[Numbers]:
-    """Return the products x y, entry by entry with numpy's broadcasting."""
+def multiply(party: Party, x: Numbers, y: Numbers, bits: int = WORD) -> Program[Numbers]:
+    """Return the lowest bits of products x y, entry by entry with numpy's broadcasting."""
     z = x.own * (y.own + y.following)
     z += x.following * y.own
-    return (yield from shared_again(party, z))
+    return (yield from shared_again(party, z, bits))
 
 
 def inner(party: Party, x: Numbers, y: Numbers) -> Program[Numbers]:
@@ -76,7 +71,7 @@ def matmul_summand(x: Numbers, y: Numbers, bits: int = WORD) -> Words:
 
 
 def matmul(party: Party, x: Numbers, y: Numbers, bits: int = WORD) -> Program[Numbers]:
-    """Return the matrix product of x (n, d) and y (d, m), of which the lowest bits are right."""
+    """Return the lowest bits of the matrix product of x (n, d) and y (d, m)."""
     return (yield from shared_again(party, matmul_summand(x, y, bits), bits))
 
 

@@ -8,6 +8,7 @@ from daskfc.secure.shared.pairs import Bits, Numbers
 from daskfc.secure.shared.party import N_PARTIES, Party, Program, Words, together
 from daskfc.secure.shared.planes import WORD, unpacked
 from daskfc.secure.shared.products import both, multiply, shared_again
+from daskfc.secure.shared.rows_of_bits import all_set
 from daskfc.secure.shared.summands import dealt, known_summand
 
 __all__ = ["chosen", "one_hot", "smallest"]
@@ -15,8 +16,10 @@ __all__ = ["chosen", "one_hot", "smallest"]
 _ONES = np.uint64(2**64 - 1)
 
 
-def chosen(party: Party, bit: Bits, x: Numbers, y: Numbers) -> Program[Numbers]:
-    """Return x where a bit is set, y elsewhere; bits are packed along the last axis of x and y.
+def chosen(party: Party, bit: Bits, x: Numbers, y: Numbers, bits: int = WORD) -> Program[Numbers]:
+    """Return x where a bit is set, y elsewhere, of which the lowest `bits` mean anything.
+
+    Bits that choose are packed along the last axis of x and y.
 
     With bit = a xor b as in `summands` and D = x - y, it is y + b D + a (D - 2 b D). The first
     round deals a and shares b D, to which the parties that know b have a summand each. Two rounds.
@@ -34,9 +37,9 @@ def chosen(party: Party, bit: Bits, x: Numbers, y: Numbers) -> Program[Numbers]:
     b_gap[after] += known[after] * wide.own[after]
     b_gap[party.index] = 0
     dealt_a, shared = yield from together(
-        dealt(party, Numbers, a[np.newaxis]), shared_again(party, b_gap)
+        dealt(party, Numbers, a[np.newaxis], bits), shared_again(party, b_gap, bits)
     )
-    rest = yield from multiply(party, dealt_a.reshape(N_PARTIES, each), wide - shared * 2)
+    rest = yield from multiply(party, dealt_a.reshape(N_PARTIES, each), wide - shared * 2, bits)
     found: Numbers = shared + rest
     return y + found.reshape(-1)[:n].reshape(*gap.shape)
 
@@ -47,7 +50,7 @@ def _filled(words: Words, each: int) -> Words:
     return wide
 
 
-def smallest(party: Party, x: Numbers, bits: int = WORD) -> Program[Bits]:
+def smallest(party: Party, x: Numbers, bits: int = WORD, *, flat: bool = False) -> Program[Bits]:
     """Return which of k numbers is the smallest, for each of n columns, as a one-hot row.
 
     Parameters
@@ -58,6 +61,8 @@ def smallest(party: Party, x: Numbers, bits: int = WORD) -> Program[Bits]:
         Numbers (k, n), n a multiple of 64, whose differences are in [-2^(bits-1), 2^(bits-1)).
     bits : int
         Bits of the differences, in [2, 64].
+    flat : bool
+        Compare all with all, k (k - 1) / 2 times in place of k - 1, in fewer rounds.
 
     Returns
     -------
@@ -73,10 +78,14 @@ def smallest(party: Party, x: Numbers, bits: int = WORD) -> Program[Bits]:
     -----
     Exact. Privacy: a party sees uniform words only. A tree of ceil(log2 k) levels, in which the
     right one of two neighbours wins where it is smaller, and a row keeps its bit where it won.
+    Flat, a row has its bit where it wins against all others: one comparison's rounds and
+    ceil(log2(k - 1)).
     """
     k, n = x.shape
     if n % WORD:
         raise InvalidInput(f"columns of numbers must be a multiple of {WORD}; got {n}. Add some.")
+    if flat and k > 1:
+        return (yield from _beats_all(party, x, bits))
     node = np.arange(k)  # of each row
     rows = Bits.known(party.index, np.full((k, n // WORD), _ONES))
     first = True
@@ -91,16 +100,28 @@ def smallest(party: Party, x: Numbers, bits: int = WORD) -> Program[Bits]:
             return kept
         single = x[2 * half :]
         if first:  # all rows are ones
-            best = yield from chosen(party, wins, right, left)
+            best = yield from chosen(party, wins, right, left, bits)
         elif len(x) == 2:
             return (yield from both(party, rows, kept))
         else:
             best, kept = yield from together(
-                chosen(party, wins, right, left), both(party, rows[taking], kept)
+                chosen(party, wins, right, left, bits), both(party, rows[taking], kept)
             )
         rows = Bits.joined([kept, rows[~taking]])
         x, node, first = Numbers.joined([best, single]), node // 2, False
     return rows
+
+
+def _beats_all(party: Party, x: Numbers, bits: int) -> Program[Bits]:
+    k = len(x)
+    first, second = np.triu_indices(k, 1)
+    wins = (yield from less(party, x[second], x[first], bits)).reshape(len(first), -1)
+    pair = np.zeros((k, k), dtype=np.intp)
+    pair[first, second] = pair[second, first] = np.arange(len(first))
+    others = np.array([[other for other in range(k) if other != row] for row in range(k)]).T
+    rows = np.arange(k)  # a row wins against a later one unless that is smaller
+    flips = np.where(others > rows, _ONES, np.uint64(0))[:, :, np.newaxis]
+    return (yield from all_set(party, wins[pair[rows, others]] ^ flips))
 
 
 def one_hot(party: Party, planes: Bits) -> Program[Bits]:

@@ -11,7 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from daskfc.secure.shared.pairs import Pair
-from daskfc.secure.shared.party import N_PARTIES, Party, Program, Words
+from daskfc.secure.shared.party import N_PARTIES, Party, Program, Words, passed
+from daskfc.secure.shared.planes import WORD
 
 __all__ = ["cross_summand", "dealt", "known_summand"]
 
@@ -38,10 +39,11 @@ def _turns(party: int) -> tuple[int, int, int]:
     return party, (party + 1) % N_PARTIES, (party - 1) % N_PARTIES
 
 
-def dealt(party: Party, kind: type[Kind], known: Words) -> Program[Kind]:
+def dealt(party: Party, kind: type[Kind], known: Words, bits: int = WORD) -> Program[Kind]:
     """Make shares of a + b (rows, 3 n) from the summand that each party knows, (rows, 3, n).
 
-    The summand t is a - r, t + 1 is r, and t + 2 is b. One round; each party sends rows n words.
+    The summand t is a - r, t + 1 is r, and t + 2 is b. One round; each party sends rows n words, or
+    the lowest bits of them.
     """
     deals, before, after = _turns(party.index)
     size = (len(known), known.shape[2])
@@ -49,7 +51,7 @@ def dealt(party: Party, kind: type[Kind], known: Words) -> Program[Kind]:
     following[:, deals] = party.with_after(size)
     own[:, deals] = kind.subtract(own[:, deals], following[:, deals])
     own[:, after] = party.with_before(size)
-    following[:, before] = yield own[:, deals].copy()
+    following[:, before] = yield from passed(own[:, deals].copy(), bits)
     shape = (len(known), -1)
     return kind(party.index, own.reshape(shape), following.reshape(shape))
 

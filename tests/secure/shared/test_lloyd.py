@@ -11,6 +11,8 @@ from daskfc.secure.shared import Lloyd, cut_numbers, put_together
 from daskfc.secure.shared.planes import unpacked
 from tests.oracles.shared import lloyd
 from tests.secure.shared.lockstep import in_lockstep
+from tests.secure.shared.test_comparison import log2_up
+from tests.secure.shared.test_selection import cost_of_smallest
 
 
 def fitted(plan, x, centres):
@@ -29,15 +31,17 @@ def fitted(plan, x, centres):
     ("n", "d", "k", "bits", "iterations"),
     [(1, 1, 1, 1, 1), (65, 1, 2, 4, 3), (300, 3, 4, 12, 4), (77, 2, 10, 20, 3), (50, 2, 3, 24, 5)],
 )
-@pytest.mark.parametrize("at_once", [1, 1 << 20])
-def test_labels_and_centres_are_those_of_the_same_arithmetic(n, d, k, bits, iterations, at_once):
+@pytest.mark.parametrize(("at_once", "flat"), [(1, False), (1 << 20, False), (1 << 20, True)])
+def test_labels_and_centres_are_those_of_the_same_arithmetic(
+    n, d, k, bits, iterations, at_once, flat
+):
     rng = np.random.default_rng(n)
     top = 2**bits - 1
     x = rng.integers(-top, top + 1, (n, d))
     x[0], x[-1] = top, -top
     centres = rng.integers(-top, top + 1, (k, d))
     centres[-1] = top
-    plan = Lloyd(n, d, k, bits, iterations, at_once=at_once)
+    plan = Lloyd(n, d, k, bits, iterations, at_once=at_once, flat=flat)
     labels, moved, _ = fitted(plan, x, centres)
     expected_labels, expected = lloyd(x, centres, iterations, bits)
     assert np.array_equal(labels, expected_labels)
@@ -85,6 +89,19 @@ def test_rounds_and_bytes_do_not_depend_on_data():
         _, _, run = fitted(Lloyd(100, 2, 3, 10, 2), x, x[:3])
         found.add((run.n_rounds, run.n_bytes))
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize(("n", "k"), [(100, 1), (100, 5), (1000, 10)])
+def test_rounds_of_an_iteration(n, k, flat):
+    x = np.random.default_rng(n).integers(-900, 900, (n, 3))
+    plan = Lloyd(n, 3, k, 10, 2, flat=flat)
+    _, _, run = fitted(plan, x, x[:k])
+    rounds, _ = cost_of_smallest(k, 64 * -(-n // 64), plan.score_bits, flat)
+    b = plan.count_bits
+    # sizes' bits, their one-hot row, the reciprocals as numbers, a product and a shift
+    moving = 2 + log2_up(b - 1) + log2_up(b) + 2 + 1 + 10
+    assert run.n_rounds == 3 * (1 + rounds) + 2 * (2 + 1 + moving)
 
 
 @pytest.mark.slow

@@ -26,6 +26,11 @@ def random_words(*shape):
     return np.random.default_rng(0).integers(0, 2**64, shape, dtype=np.uint64)
 
 
+def packed(n, bits):
+    """Return the bytes of n numbers of which so many bits are sent: whole bytes, and words."""
+    return 8 * -(-n * -(-bits // 8) // 8)
+
+
 def plain_product(x, y):
     return (x.astype(object) @ y.astype(object) % 2**64).astype(np.uint64)
 
@@ -68,15 +73,14 @@ def test_a_matrix_product_is_one_word_an_entry(n, d, m):
     assert (run.n_rounds, run.n_bytes) == (1, 8 * n * m)
 
 
-@pytest.mark.parametrize("bits", [2, 31, 32, 33, 44, 45])
+@pytest.mark.parametrize("bits", [2, 8, 9, 31, 32, 33, 44, 45, 57])
 @pytest.mark.parametrize(("n", "d", "m"), [(1, 1, 1), (3, 20, 5), (20, 30, 30)])
 def test_the_lowest_bits_of_a_matrix_product(n, d, m, bits):
     x, y = random_words(n, d), random_words(d, m)
     run = in_lockstep(matmul, cut_numbers(x), cut_numbers(y), bits=bits)
     low = np.uint64(2**bits - 1)
     assert np.array_equal(put_together(*run.results[:2]) & low, (x @ y) & low)
-    words = -(-n * m // 2) if bits <= 32 else n * m
-    assert (run.n_rounds, run.n_bytes) == (1, 8 * words)
+    assert (run.n_rounds, run.n_bytes) == (1, packed(n * m, bits))
 
 
 @settings(max_examples=15, deadline=None)

@@ -46,7 +46,8 @@ PROGRAMS = {
     "to_numbers": (to_numbers, [WORDS], {"n": N}),
     "shifted": (shifted, [COLUMN], {"by": 41}),
     "chosen": (chosen, [WORDS, COLUMN, COLUMN], {}),
-    "smallest": (smallest, [COLUMN], {"bits": 48}),
+    "smallest": (smallest, [((4, 64 * 6), Numbers)], {"bits": 48}),
+    "smallest, flat": (smallest, [((4, 64 * 6), Numbers)], {"bits": 48, "flat": True}),
     "one_hot": (one_hot, [WORDS], {}),
 }
 
