@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["dbscan", "lloyd"]
+__all__ = ["dbscan", "lloyd", "seeded"]
 
 
 def lloyd(x, centres, iterations, bits):
@@ -55,3 +55,20 @@ def dbscan(x, squared_eps, min_samples):
                         growing.append(j)
         cluster += 1
     return np.array(labels)
+
+
+def seeded(candidates, first, draws, whole):
+    """Return which candidates k-means++ takes: the first whose running sum reaches each draw."""
+    points = [[int(value) for value in row] for row in candidates]
+    found = [first]
+    for draw in draws:
+        near = [
+            min(sum((a - b) ** 2 for a, b in zip(point, points[j], strict=True)) for j in found)
+            for point in points
+        ]
+        reached, i = near[0], 0
+        while reached * whole < draw * sum(near):
+            i += 1
+            reached += near[i]
+        found.append(i)
+    return found

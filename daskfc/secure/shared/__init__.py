@@ -11,6 +11,7 @@ from daskfc.secure.shared.lloyd import Lloyd
 from daskfc.secure.shared.pairs import Bits, Numbers, cut_bits, cut_numbers, put_together
 from daskfc.secure.shared.party import Party, Program, together
 from daskfc.secure.shared.products import both, inner, matmul, multiply, open_to, opened
+from daskfc.secure.shared.seeding import Seeding
 from daskfc.secure.shared.selection import chosen, one_hot, smallest
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Numbers",
     "Party",
     "Program",
+    "Seeding",
     "at_most",
     "bits_of",
     "both",

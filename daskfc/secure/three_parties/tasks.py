@@ -1,14 +1,19 @@
 """What three parties compute on the shares of all samples: a program, and how its bits are read."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.secure.shared import Bits, DensityClusters, Lloyd, Numbers, Party, Program
+from daskfc.secure.shared import Bits, DensityClusters, Lloyd, Numbers, Party, Program, Seeding
+from daskfc.secure.shared.seeding import FRACTION_BITS
+from daskfc.seeds import generator
 
 __all__ = ["CentresOfShares", "DensityOfShares", "LabelTask"]
+
+
+_CANDIDATES = 20  # ours: for each cluster
 
 
 class LabelTask(Protocol):
@@ -25,14 +30,28 @@ class LabelTask(Protocol):
 
 @dataclass(frozen=True)
 class CentresOfShares:
-    """k-means that starts at some of the samples, by their places among all (n_clusters,)."""
+    """k-means from centres that `seeding` takes of some samples, by their places among all."""
 
     lloyd: Lloyd
-    start: tuple[int, ...]
+    seeding: Seeding
+    candidates: tuple[int, ...]
+
+    @classmethod
+    def drawn(cls, lloyd: Lloyd, seed: int) -> Self:
+        """Draw candidates, and which of them are centres, from a public seed."""
+        k, n = lloyd.n_clusters, lloyd.n_samples
+        random = generator(seed, "k-means on shares")
+        m = min(n, _CANDIDATES * k)
+        candidates = random.choice(n, m, replace=False, shuffle=False).tolist()
+        draws = random.integers(0, 1 << FRACTION_BITS, k - 1).tolist()
+        first = int(random.integers(0, m))
+        sizes = m, lloyd.n_features, lloyd.magnitude_bits
+        return cls(lloyd, Seeding(*sizes, first, tuple(draws)), tuple(candidates))
 
     def program(self, party: Party, x: Numbers) -> Program[Bits]:
         """Return one-hot rows; see `LabelTask`."""
-        rows, _ = yield from self.lloyd.fit(party, x, x[list(self.start)])
+        start = yield from self.seeding.centres(party, x[list(self.candidates)])
+        rows, _ = yield from self.lloyd.fit(party, x, start)
         return rows
 
     def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import pytest
 from daskfc.coding import SecretKey
 from daskfc.errors import DecodingError, PrivacyError
 from daskfc.federation.party.site_rules import OnceOnly, SiteRules
-from daskfc.secure.shared import Lloyd, Numbers, put_together
+from daskfc.secure.shared import Lloyd, Numbers, Seeding, put_together
 from daskfc.secure.three_parties import CentresOfShares
 from daskfc.secure.three_parties.messages import SharedWords
 from daskfc.secure.three_parties.steps import (
@@ -24,7 +24,7 @@ from daskfc.secure.three_parties.steps import (
 )
 
 MEMBERS = ("a", "b", "c")
-TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), (0, 5))
+TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), Seeding(2, 2, 8, 0, (2048,)), (0, 5))
 ROWS = np.array([[1, 2], [2, 1], [0, 0], [90, 91], [-3, 4], [92, 90]])
 
 
@@ -90,7 +90,7 @@ def test_a_program_begins_once_with_one_content():
     first = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")
     again = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")  # a step that is done again
     np.testing.assert_array_equal(first.words, again.words)
-    changed = CentresOfShares(TASK.lloyd, (1, 5))
+    changed = CentresOfShares(TASK.lloyd, TASK.seeding, (1, 5))
     for shares, task in ((x["a"] + 1, TASK), (x["a"], changed)):
         with pytest.raises(PrivacyError, match="the shares of 't' were used for another content"):
             begun(keys["a"], shares, task, MEMBERS, "t", "a")
