@@ -6,6 +6,7 @@ what a program opens. Programs are generators that know no federation. This room
 """
 
 from daskfc.secure.shared.comparison import at_most, bits_of, less, negative, shifted, to_numbers
+from daskfc.secure.shared.costs import Cost
 from daskfc.secure.shared.dbscan import DensityClusters
 from daskfc.secure.shared.lloyd import Lloyd
 from daskfc.secure.shared.pairs import Bits, Numbers, cut_bits, cut_numbers, put_together
@@ -16,6 +17,7 @@ from daskfc.secure.shared.selection import chosen, one_hot, smallest
 
 __all__ = [
     "Bits",
+    "Cost",
     "DensityClusters",
     "Lloyd",
     "Numbers",

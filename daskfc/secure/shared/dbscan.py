@@ -1,6 +1,7 @@
 """DBSCAN on shares: nobody sees a distance, a neighbour, a size or a label."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,19 @@ from numpy.typing import NDArray
 from daskfc.checks import check_params, integer
 from daskfc.errors import OverflowRefused
 from daskfc.secure.shared.comparison import at_most, bits_of, to_numbers
+from daskfc.secure.shared.costs import (
+    Cost,
+    comparing,
+    counting,
+    finding_first,
+    log2_up,
+    looking_at_rows,
+    making_bits,
+    making_numbers,
+    making_one_hot,
+    moving,
+    sending,
+)
 from daskfc.secure.shared.pairs import Bits, Numbers
 from daskfc.secure.shared.party import Party, Program, together
 from daskfc.secure.shared.planes import WORD, n_words, planes_of, transposed
@@ -93,6 +107,29 @@ class DensityClusters:
         """Bits b of a label: 2^b - 1 is no sample's number, and stands for noise."""
         return max(6, self.n_samples.bit_length())  # of 6 bits at least: a word of labels
 
+    def cost(self, passes: int = 2) -> Cost:
+        """Return what `fit` takes with so many passes, each of which but the last moves labels."""
+        if self.min_samples > self.n_samples:
+            return Cost()
+        b, width = self.label_bits, n_words(self.n_samples)
+        n = width * WORD
+        table, first = making_one_hot(b, width), finding_first(n, width)
+        index = making_one_hot(log2_up(n), width)
+        own, bit, planes = Cost(1, n * width), Cost(1, width), Cost(1, b * width)
+        agreeing = Cost(log2_up(b), (b - 1) * width)  # all planes
+        total = sending(n)
+        for start, last in self._row_blocks():
+            pairs = (last - start) * (n - start)
+            total += sending(pairs, self.distance_bits) + comparing(pairs, self.distance_bits)
+        total += counting(n, width, self.min_samples) + own + first + planes
+        total += (table + planes) * b
+        moved = table + own + first + index + planes * 3 + (table + planes) * _JUMPS
+        total += (first + index + planes + planes + moving(b, width) + bit + moved) * _AHEAD
+        opening = Cost(log2_up(width) + 6 + 1, width - 1 + 6 + 1)
+        seen = looking_at_rows(n, b, width, 8 * self.at_once) + agreeing + bit + opening
+        total += seen * passes + moved * (passes - 1) + agreeing + bit + making_numbers(n)
+        return total + making_bits(n, b).beside(table) + planes + agreeing + planes
+
     def fit(self, party: Party, x: Numbers) -> Program[Bits]:
         """Return planes (label_bits, words) of the clusters of samples x (n_samples, n_features).
 
@@ -107,6 +144,14 @@ class DensityClusters:
         labels = yield from self._joined(party, near, core)
         return (yield from self._numbered(party, labels, core))
 
+    def _row_blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield the rows of blocks, of which the columns from the first row on are computed."""
+        first, end = 0, n_words(self.n_samples) * WORD
+        while first < end:
+            last = min(first + max(1, self.at_once // (end - first) // WORD) * WORD, end)
+            yield first, last
+            first = last
+
     def _neighbours(self, party: Party, x: Numbers) -> Program[Bits]:
         """Return the symmetric matrix of bits (rows, words), with zeros beyond the samples."""
         n, width = self.n_samples, n_words(self.n_samples)
@@ -114,10 +159,8 @@ class DensityClusters:
         bound = min(self.squared_eps, 4 * self.n_features << 2 * self.magnitude_bits)
         squares = yield from inner(party, x, x)
         own, following = np.zeros((2, width * WORD, width), dtype=np.uint64)
-        first = 0
-        while first < width * WORD:
-            rows = max(1, self.at_once // (width * WORD - first) // WORD) * WORD
-            last, at = min(first + rows, width * WORD), first // WORD
+        for first, last in self._row_blocks():
+            at = first // WORD
             others = x[first:].each(np.transpose)
             products = yield from matmul(party, x[first:last], others, self.distance_bits)
             distances = squares[first:last, np.newaxis] + squares[first:] - products * 2
@@ -126,7 +169,6 @@ class DensityClusters:
             for matrix, part in ((own, block.own), (following, block.following)):
                 matrix[first:last, at:] = part
                 matrix[last:, at : last // WORD] = transposed(part[:, (last - first) // WORD :])
-            first = last
         valid = np.full(width, 2**64 - 1, dtype=np.uint64)
         valid[-1] >>= np.uint64(-n % WORD)
         own[n:], following[n:] = 0, 0

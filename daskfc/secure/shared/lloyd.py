@@ -1,12 +1,22 @@
 """k-means by Lloyd's algorithm on shares: nobody sees a distance, a centre, a size or a label."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from daskfc.checks import boolean, check_params, integer
 from daskfc.errors import OverflowRefused
 from daskfc.secure.shared.comparison import bits_of, shifted, to_numbers
+from daskfc.secure.shared.costs import (
+    Cost,
+    finding_smallest,
+    making_bits,
+    making_numbers,
+    making_one_hot,
+    sending,
+    shifting,
+)
 from daskfc.secure.shared.pairs import Bits, Numbers
 from daskfc.secure.shared.party import Party, Program, Words, together
 from daskfc.secure.shared.planes import WORD, n_words
@@ -85,6 +95,19 @@ class Lloyd:
         """The m of reciprocals: (s + n_c 2^b) w is below 2^(b + 1 + m) = 2^62."""
         return 61 - self.magnitude_bits
 
+    def cost(self) -> Cost:
+        """Return what `fit` takes."""
+        k, d, b = self.n_clusters, self.n_features, self.count_bits
+        assigning = totals = Cost()
+        for n in self._sizes():
+            one = sending(k * n, self.score_bits).beside(sending(k))
+            one += finding_smallest(k, n_words(n) * WORD, self.score_bits, self.flat)
+            assigning, totals = assigning + one, totals + one + making_numbers(k * n)
+        moved = making_bits(k, b) + making_one_hot(b, n_words(k))
+        moved += making_numbers((self.reciprocal_bits + 2) * k) + sending(k * d)
+        moved += shifting(k * d, self.reciprocal_bits)
+        return (totals + sending(k * d) + moved) * self.iterations + assigning
+
     def fit(self, party: Party, x: Numbers, centres: Numbers) -> Program[tuple[Bits, Numbers]]:
         """Return one-hot rows (n_clusters, ceil(n_samples / 64)) of labels, and the centres.
 
@@ -98,11 +121,15 @@ class Lloyd:
             found.append((yield from self.assigned(party, block, centres)))
         return Bits.joined(found, axis=1), centres
 
-    def _blocks(self, x: Numbers) -> list[Numbers]:
-        k = self.n_clusters
+    def _sizes(self) -> list[int]:
+        k, n = self.n_clusters, self.n_samples
         compared = max(k, k * (k - 1) // 2) if self.flat else k
         rows = max(1, self.at_once // (compared * WORD)) * WORD
-        return [x[first : first + rows] for first in range(0, len(x), rows)]
+        return [min(rows, n - first) for first in range(0, n, rows)]
+
+    def _blocks(self, x: Numbers) -> list[Numbers]:
+        ends = np.cumsum([0, *self._sizes()])
+        return [x[first:last] for first, last in pairwise(ends)]
 
     def assigned(self, party: Party, x: Numbers, centres: Numbers) -> Program[Bits]:
         """Return the nearest centres of some samples as one-hot rows.

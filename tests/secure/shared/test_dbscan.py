@@ -30,9 +30,14 @@ def expected(x, squared_eps, min_samples):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 2, 5, 63, 64, 65, 127, 130])
-@pytest.mark.parametrize("min_samples", [1, 2, 4])
-@pytest.mark.parametrize("at_once", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("n", "min_samples", "at_once"),
+    [
+        *((n, min_samples, 1 << 20) for n in (1, 2, 5, 63, 64, 65, 130) for min_samples in (1, 4)),
+        (65, 2, 1),
+        (130, 3, 1 << 10),
+    ],
+)
 def test_labels_of_scattered_samples(n, min_samples, at_once):
     x = np.random.default_rng(n).integers(-25, 26, (n, 2))
     labels, _ = fitted(x, 18, min_samples, at_once)
@@ -115,13 +120,25 @@ def test_features_at_the_ends_of_their_range():
 
 
 @pytest.mark.slow
-def test_rounds_and_bytes_depend_on_passes_alone():
-    rng = np.random.default_rng(0)
-    found = {}
-    for spread in (1, 4, 8, 16, 1000):
-        _, run = fitted(np.append(rng.integers(-spread, spread, (99, 1)), [[1023]], axis=0), 2, 3)
-        found.setdefault(passes(run), set()).add((run.n_rounds, run.n_bytes))
-    assert all(len(one) == 1 for one in found.values())
+@pytest.mark.parametrize(
+    ("n", "spread", "min_samples", "at_once"),
+    [
+        (1, 1, 1, 1 << 20),
+        (99, 8, 3, 1 << 20),
+        (99, 30, 99, 1 << 12),
+        (130, 60, 2, 1 << 12),
+        (300, 900, 1, 1 << 20),
+    ],
+)
+def test_what_it_costs_depends_on_passes_alone(n, spread, min_samples, at_once):
+    x = np.random.default_rng(n).integers(-spread, spread, (n, 1))
+    x[0] = 1023
+    _, run = fitted(x, 2, min_samples, at_once)
+    plan = DensityClusters(n, 1, 10, 2, min_samples, at_once=at_once)
+    cost = plan.cost(passes(run))
+    assert (run.n_rounds, run.n_bytes) == (cost.rounds, cost.n_bytes)
+    assert plan.cost(passes(run) + 1).n_bytes > cost.n_bytes
+    assert DensityClusters(n, 1, 10, 2, n + 1).cost().rounds == 0
 
 
 @pytest.mark.slow

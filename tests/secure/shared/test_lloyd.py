@@ -11,8 +11,6 @@ from daskfc.secure.shared import Lloyd, cut_numbers, put_together
 from daskfc.secure.shared.planes import unpacked
 from tests.oracles.shared import lloyd
 from tests.secure.shared.lockstep import in_lockstep
-from tests.secure.shared.test_comparison import log2_up
-from tests.secure.shared.test_selection import cost_of_smallest
 
 
 def fitted(plan, x, centres):
@@ -92,16 +90,13 @@ def test_rounds_and_bytes_do_not_depend_on_data():
 
 
 @pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize(("n", "k"), [(100, 1), (100, 5), (1000, 10)])
-def test_rounds_of_an_iteration(n, k, flat):
+@pytest.mark.parametrize("at_once", [500, 1 << 20])
+@pytest.mark.parametrize(("n", "k"), [(100, 1), (100, 2), (300, 5), (1000, 11)])
+def test_what_it_costs_is_known_before(n, k, flat, at_once):
     x = np.random.default_rng(n).integers(-900, 900, (n, 3))
-    plan = Lloyd(n, 3, k, 10, 2, flat=flat)
+    plan = Lloyd(n, 3, k, 10, 2, at_once=at_once, flat=flat)
     _, _, run = fitted(plan, x, x[:k])
-    rounds, _ = cost_of_smallest(k, 64 * -(-n // 64), plan.score_bits, flat)
-    b = plan.count_bits
-    # sizes' bits, their one-hot row, the reciprocals as numbers, a product and a shift
-    moving = 2 + log2_up(b - 1) + log2_up(b) + 2 + 1 + 10
-    assert run.n_rounds == 3 * (1 + rounds) + 2 * (2 + 1 + moving)
+    assert (run.n_rounds, run.n_bytes) == (plan.cost().rounds, plan.cost().n_bytes)
 
 
 @pytest.mark.slow
