@@ -28,9 +28,16 @@ from daskfc.federation.methods.cluster_scores import ClusterScores, joined
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.sample_map import SampleMap
-from daskfc.federation.methods.samples import LabelledSamples, labelled_new, labelled_samples
+from daskfc.federation.methods.samples import (
+    LabelledSamples,
+    labelled_new,
+    labelled_samples,
+    own_labels,
+)
+from daskfc.federation.steps.handles import results
 from daskfc.protocols.omnifc import clusters
 from daskfc.protocols.omnifc.messages import ClusterReport
+from daskfc.protocols.omnifc.on_shares import check_on_shares, labels_on_shares
 from daskfc.secure.distances import (
     Reader,
     SecureDistances,
@@ -88,6 +95,10 @@ class OmniFC(FederatedClusterer):
         one of scikit-learn's, as ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give
         the labels of the pooled samples: NMF factorises rows of distances, because samples may
         have negative coordinates.
+    reveal : {"distances", "labels"}
+        What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
+        k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
+        collude, and there is no `predict`.
     distances : {"exact", "blocks", "landmark"}
         "exact" computes every pair's distance; when n > 2 (d + 2), from a few columns, which
         determine all to the last bit, as distances have rank d + 2 at most, and reveals to the
@@ -162,6 +173,7 @@ class OmniFC(FederatedClusterer):
     clusterer: str | Mapping[str, Any] | Clusterer = param(
         Constraint("a clusterer", lambda value: True), default="spectral"
     )
+    reveal: str = param(one_of("distances", "labels"), default="distances")
     distances: str = param(one_of("exact", "blocks", "landmark"), default="exact")
     n_segments: int | None = param(optional(integer(low=1)), default=None)
     n_colluding: int | None = param(optional(integer(low=1)), default=None)
@@ -194,6 +206,8 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must {rule} with clusterer "
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
+        if self.reveal == "labels":
+            check_on_shares(clusterer, self.n_colluding, n_clients)
         if n_clients is not None:
             choose_code(n_clients, self.n_segments, self.n_colluding, self.n_spares)
 
@@ -208,7 +222,7 @@ class OmniFC(FederatedClusterer):
     def criteria(self) -> tuple[str, ...]:
         """Criteria for the number of clusters; see the base class."""
         clusterer = make_clusterer(self.clusterer)
-        if clusterer.finds_n_clusters:
+        if clusterer.finds_n_clusters or self.reveal == "labels":
             return ()
         own = ("eigengap",) if isinstance(clusterer, Spectral) else ()
         if isinstance(clusterer, KMeans) and clusterer.rows == "coordinates":
@@ -311,15 +325,39 @@ class OmniFC(FederatedClusterer):
         raise OverflowRefused(f"{why}. Remove outliers, or scale the features.")
 
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+        if self.reveal == "labels":
+            return self._fit_on_shares(federation)
         seen = self._clustered(federation, self.n_clusters)
         report, clustering = seen.report, seen.clustering
         self.silhouette_ = report.silhouette if math.isfinite(report.silhouette) else None
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
-        self._fitted = _Fitted(seen.clusterer, seen.distances, clustering, self._some)
+        self._fitted: _Fitted | None = _Fitted(
+            seen.clusterer, seen.distances, clustering, self._some
+        )
         labels = federation.tell(clusters.labels_for, clustering, seen.distances.plan)
         return federation.publish(labelled_samples, labels, party="clients", wait=False)
+
+    def _fit_on_shares(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+        """Have three clients cluster on shares; each client tells the labels of its samples."""
+        clusterer = make_clusterer(self.clusterer)
+        with self._stage(federation, "clustering"):
+            labels, computation = labels_on_shares(
+                federation,
+                choose_code(len(federation.clients), self.n_segments, 1, self.n_spares),
+                clusterer,
+                self.n_clusters,
+                seed=seeds.integer_seed(self.seed_, clusterer.name),
+                tolerance=self.tolerance,
+                max_abs=self.max_abs,
+            )
+            sent = federation.publish(own_labels, labels, party="clients", wait=False)
+            told = results(sent)
+        self.n_clusters_ = 1 + max(int(one.labels.max(initial=-1)) for one in told.values())
+        self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, None
+        self.route_, self._reason = "shares", f"{computation.n_rounds} rounds of three clients"
+        return sent
 
     def _view(
         self, distances: SecureDistances, clusterer: Clusterer, nearest: float, k: int
@@ -412,15 +450,20 @@ class OmniFC(FederatedClusterer):
         return {"distances": f"{self.route_}: {self._reason}"} if hasattr(self, "route_") else {}
 
     def _sample_map(self, federation: Federation) -> SampleMap | None:
-        some = self._fitted.some
-        if some is None:
+        if self._fitted is None or self._fitted.some is None:
             return None
+        some = self._fitted.some
         return federation.publish(clusters.sample_map, self._fitted.clustering, some)
 
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
         fitted, panels = self._fitted, {name: list[Local]() for name in new}
+        if fitted is None:
+            raise InvalidInput(
+                "OmniFC with reveal='labels' keeps nothing to place new samples by. Fit again with "
+                "them, or use reveal='distances'."
+            )
         for panel in fitted.distances.to_new_samples(new):
             panels[panel.owner].append(
                 federation.on_server(

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from daskfc.clustering import DBSCAN, Clusterer
 from daskfc.federation.planning.rehearsal import Rehearsal
-from daskfc.federation.planning.sizes import Sizes, StandIns
+from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
 from daskfc.federation.planning.stand_ins import labels_for_each
-from daskfc.protocols.omnifc import clusters
+from daskfc.protocols.omnifc import clusters, on_shares
 
 __all__ = ["STAND_INS"]
 
@@ -37,6 +37,7 @@ def _cluster_report(found: _Found, rehearsal: Rehearsal) -> Sizes:
 
 STAND_INS: StandIns = {
     clusters.in_order: lambda found: found,
+    on_shares.whole_rows: lambda data: of_shape(data.n_samples, data.n_features, dtype="int64"),
     clusters.cluster: _cluster,
     clusters.cluster_report: _cluster_report,
     clusters.labels_for: lambda plan: labels_for_each(plan.positions),

@@ -12,11 +12,13 @@ from daskfc.runs.outcome import evaluate
 from daskfc.secure.distances import stand_ins as distances
 from daskfc.secure.kmeans import stand_ins as kmeans
 from daskfc.secure.sums import stand_ins as sums
+from daskfc.secure.three_parties import stand_ins as three_parties
 
 __all__ = ["STAND_INS"]
 
 _TABLES = (
-    federation, sums, kmeans, distances, omnifc, fedsc, kcagc, fk_kmeans, esfmc, baselines
+    federation, sums, kmeans, distances, three_parties, omnifc, fedsc, kcagc, fk_kmeans, esfmc,
+    baselines,
 )  # fmt: skip
 
 STAND_INS: StandIns = {

@@ -7,6 +7,7 @@ import numpy as np
 from daskfc.checks import check_params, integer
 from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.secure.shared.comparison import less, negative, to_numbers
+from daskfc.secure.shared.costs import Cost, choosing, comparing, making_numbers, sending
 from daskfc.secure.shared.pairs import Numbers
 from daskfc.secure.shared.party import Party, Program
 from daskfc.secure.shared.planes import WORD
@@ -82,6 +83,13 @@ class Seeding:
     def sum_bits(self) -> int:
         """Bits of running sums times 4,096, less another."""
         return self.distance_bits + self.n_candidates.bit_length() + FRACTION_BITS
+
+    def cost(self) -> Cost:
+        """Return what `centres` takes."""
+        m = self.n_candidates
+        one = comparing(m, self.sum_bits) + making_numbers(m) + sending(m + self.n_features)
+        one += comparing(m, self.distance_bits) + choosing(m, WORD)
+        return sending(m) + sending(m * m) + one * len(self.draws)
 
     def centres(self, party: Party, c: Numbers) -> Program[Numbers]:
         """Return 1 + len(draws) of the candidates (n_candidates, n_features)."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.secure.shared import Bits, DensityClusters, Lloyd, Numbers, Party, Program, Seeding
+from daskfc.secure.shared.costs import Cost
 from daskfc.secure.shared.seeding import FRACTION_BITS
 from daskfc.seeds import generator
 
@@ -14,13 +15,28 @@ __all__ = ["CentresOfShares", "DensityOfShares", "LabelTask"]
 
 
 _CANDIDATES = 20  # ours: for each cluster
+_OF_NUMBER = 64  # bytes of a shared number: two summands, as they arrive and put together, copies
 
 
 class LabelTask(Protocol):
     """A clustering of shared samples (n, d), and what its planes of bits say."""
 
+    @property
+    def n_planes(self) -> int:
+        """Number of planes of bits."""
+        ...
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a member's program takes, its shares included."""
+        ...
+
+    def cost(self, passes: int) -> Cost:
+        """Return rounds and words of the program, with so many passes of DBSCAN."""
+        ...
+
     def program(self, party: Party, x: Numbers) -> Program[Bits]:
-        """Return planes (planes, words) of all samples' labels, one sample a bit."""
+        """Return planes (n_planes, words) of all samples' labels, one sample a bit."""
         ...
 
     def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -48,6 +64,20 @@ class CentresOfShares:
         sizes = m, lloyd.n_features, lloyd.magnitude_bits
         return cls(lloyd, Seeding(*sizes, first, tuple(draws)), tuple(candidates))
 
+    @property
+    def n_planes(self) -> int:
+        """See `LabelTask`."""
+        return self.lloyd.n_clusters
+
+    @property
+    def memory(self) -> int:
+        """See `LabelTask`."""
+        return _OF_NUMBER * self.lloyd.n_samples * self.lloyd.n_features + 150 * self.lloyd.at_once
+
+    def cost(self, passes: int) -> Cost:
+        """See `LabelTask`."""
+        return self.seeding.cost() + self.lloyd.cost()
+
     def program(self, party: Party, x: Numbers) -> Program[Bits]:
         """Return one-hot rows; see `LabelTask`."""
         start = yield from self.seeding.centres(party, x[list(self.candidates)])
@@ -65,6 +95,21 @@ class DensityOfShares:
     """DBSCAN; noise is -1."""
 
     clusters: DensityClusters
+
+    @property
+    def n_planes(self) -> int:
+        """See `LabelTask`."""
+        return self.clusters.label_bits
+
+    @property
+    def memory(self) -> int:
+        """See `LabelTask`."""
+        n, d, pairs = self.clusters.n_samples, self.clusters.n_features, self.clusters.at_once
+        return _OF_NUMBER * n * d + 5 * n * n // 4 + 500 * min(pairs, n * n)
+
+    def cost(self, passes: int) -> Cost:
+        """See `LabelTask`."""
+        return self.clusters.cost(passes)
 
     def program(self, party: Party, x: Numbers) -> Program[Bits]:
         """Return planes of numbers of clusters; see `LabelTask`."""

@@ -53,6 +53,8 @@ def test_rounds_hang_on_nothing_but_sizes():
     plan, log2_up = Seeding(40, 2, 9, 0, ()), lambda n: int(np.ceil(np.log2(n)))
     compared = [2 + log2_up(bits - 1) for bits in (plan.sum_bits, plan.distance_bits)]
     assert {rounds for rounds, _ in found} == {2 + 3 * (sum(compared) + 2 + 1 + 2)}
+    cost = Seeding(40, 2, 9, 0, (1, 2, 3)).cost()
+    assert found == {(cost.rounds, cost.n_bytes)}
 
 
 @pytest.mark.parametrize(

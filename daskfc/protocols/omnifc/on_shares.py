@@ -1,0 +1,145 @@
+"""OmniFC without distances: labels from shares of three clients (``reveal="labels"``).
+
+Paper       None: OmniFC's server learns all distances. This is DBSCAN and k-means on replicated
+            shares, `daskfc.secure.three_parties`, on the grid that OmniFC's distances have.
+"""
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.clustering import DBSCAN, Clusterer, KMeans
+from daskfc.coding import LagrangeCode, ResidueSystem, quantise
+from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
+from daskfc.federation import Federation, Local, PerClient
+from daskfc.secure.distances.routes.grids import choose_grid, place_of_samples
+from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
+from daskfc.secure.shared import DensityClusters, Lloyd
+from daskfc.secure.sums import Centre
+from daskfc.secure.three_parties import CentresOfShares, DensityOfShares, SharedComputation
+from daskfc.secure.three_parties.tasks import LabelTask
+from daskfc.stores import ClientStore
+
+__all__ = ["ITERATIONS", "check_on_shares", "labels_on_shares", "whole_rows"]
+
+ITERATIONS = 20
+"""Of k-means, at most: their number is fixed before, as nobody sees when labels stay."""
+_BITS = 16  # ours: of a feature in k-means, so that centres are rounded finely
+log = logging.getLogger("daskfc.protocols")
+
+
+def check_on_shares(clusterer: Clusterer, n_colluding: int | None, n_clients: int | None) -> None:
+    """Refuse what shares cannot do, before anything runs."""
+    means = isinstance(clusterer, KMeans) and clusterer.rows == "coordinates"
+    if not means and not isinstance(clusterer, DBSCAN):
+        raise InvalidInput(
+            "OmniFC with reveal='labels' clusters by k-means on coordinates or by dbscan; got "
+            f"{clusterer.name!r}. Choose one of them, or reveal='distances'."
+        )
+    if (n_colluding or 1) > 1:
+        raise InvalidInput(
+            "with reveal='labels' two of the three clients that compute learn all samples if they "
+            f"collude, so 'n_colluding' must be 1; got {n_colluding}. Use reveal='distances'."
+        )
+    if n_clients is not None and n_clients < 3:
+        raise InvalidInput(
+            f"OmniFC with reveal='labels' needs three clients that compute; got {n_clients}. Add "
+            "clients, or use reveal='distances'."
+        )
+
+
+def whole_rows(
+    data: ClientStore, centre: Centre | None = None, *, system: ResidueSystem, shift: int
+) -> NDArray[np.int64]:
+    """Return the samples on the grid, (n, d), with `shift` zero bits behind the point."""
+    point = None if centre is None else centre.point
+    parts = [
+        quantise(data.rows(start, stop), system, center=point) << shift
+        for start, stop in _spans(data.n_samples, data.chunk_rows)
+    ]
+    return np.concatenate(parts)
+
+
+def _spans(n: int, step: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, n, step):
+        yield start, min(start + step, n)
+
+
+def labels_on_shares(
+    federation: Federation,
+    code: LagrangeCode,
+    clusterer: Clusterer,
+    n_clusters: int | None,
+    *,
+    seed: int,
+    tolerance: float,
+    max_abs: float | None,
+) -> tuple[PerClient[Local[NDArray[np.int64]]], SharedComputation]:
+    """Return each client's labels, which stay there, and the computation that found them."""
+    place = place_of_samples(federation, code, max_abs)
+    radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
+    system = choose_grid(federation, code, place, tolerance=tolerance, resolve=radius2)
+    sizes = dict(zip(federation.clients, place.public.samples.tolist(), strict=True))
+    n, d = sum(sizes.values()), place.public.n_features
+    if n_clusters is not None and n_clusters > n:
+        raise InvalidInput(
+            f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; got "
+            f"{n_clusters}. Lower it or add samples."
+        )
+    bits = int(place.public.radius * system.scale + 1).bit_length()
+    task: LabelTask
+    if isinstance(clusterer, DBSCAN):
+        squared = _largest_within(clusterer.radius2, system.scale)
+        shift, task = (
+            0,
+            DensityOfShares(DensityClusters(n, d, bits, squared, clusterer.min_samples)),
+        )
+    else:
+        assert isinstance(clusterer, KMeans)
+        assert n_clusters is not None
+        iterations = min(clusterer.max_iter, ITERATIONS)
+        shift, task = _finest(n, d, n_clusters, bits, iterations, seed)
+    computation = SharedComputation(federation)
+    _check_memory(federation, computation, task, n, d)
+    rows = federation.on_clients(whole_rows, place.centre, system=system, shift=shift)
+    return computation.labels(rows, sizes, task), computation
+
+
+def _finest(
+    n: int, d: int, k: int, bits: int, iterations: int, seed: int
+) -> tuple[int, CentresOfShares]:
+    """Return k-means with as many bits behind the point as there is room for, and how many."""
+    for shift in range(max(0, _BITS - bits), 0, -1):
+        try:
+            lloyd = Lloyd(n, d, k, bits + shift, iterations)
+            return shift, CentresOfShares.drawn(lloyd, seed)
+        except OverflowRefused:
+            continue
+    return 0, CentresOfShares.drawn(Lloyd(n, d, k, bits, iterations), seed)
+
+
+def _largest_within(radius2: float, scale: float) -> int:
+    """Return the largest whole squared distance that counts as within the radius."""
+    found = round(radius2 * scale**2)
+    while found / scale**2 > radius2:
+        found -= 1
+    while (found + 1) / scale**2 <= radius2:
+        found += 1
+    return found
+
+
+def _check_memory(
+    federation: Federation, computation: SharedComputation, task: LabelTask, n: int, d: int
+) -> None:
+    """Refuse a computation that does not fit its members, before rows are shared."""
+    needed, limits = PROCESS_BYTES + task.memory, federation.limits()
+    what = f"labels on shares of {n} samples with {d} features"
+    for member in computation.members:
+        if not fits(needed, limits.get(member)):
+            raise ResourceRefused(
+                f"{what} would take {needed / 1e9:.2f} GB of memory at party {member!r}, more than "
+                "its limit less a tenth. Raise its memory limit, or lower the number of samples."
+            )
+    federation.foresee(dict.fromkeys(computation.members, needed), what)
