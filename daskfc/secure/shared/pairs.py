@@ -35,11 +35,12 @@ def residues(values: ArrayLike) -> Words:
     return np.atleast_1d(found.astype(np.uint64, copy=False))  # of a negative number: modulo 2^64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pair:
     """What one party holds of shared words: `own`, the summand of its index, and the `following`.
 
-    Arrays have one axis or more. Nothing is copied where an operation gives a view.
+    Arrays have one axis or more. Nothing is copied where an operation gives a view, and nothing is
+    changed in place. What is shared stays out of logs: `repr` tells the shape alone.
     """
 
     party: int
@@ -61,6 +62,9 @@ class Pair:
 
     def __len__(self) -> int:
         return len(self.own)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(party={self.party}, shape={self.shape}, hidden)"
 
     def __getitem__(self, key: Any) -> Self:
         return self.each(lambda words: words[key])

@@ -131,6 +131,7 @@ def test_moves_of_entries():
         assert np.array_equal(all_pairs([change(one) for one in of_three]), expected)
     assert of_three[0].shape == (4, 6)
     assert len(of_three[0]) == 4
+    assert repr(of_three[0]) == "Numbers(party=0, shape=(4, 6), hidden)"
 
 
 def test_what_all_know_can_be_shared_without_a_word():
