@@ -46,7 +46,7 @@ def row_of(what: str, X: np.ndarray, task, place: Path) -> tuple[dict, np.ndarra
         rows = federation.on_clients(whole)
         federation.wait(rows)
         start = time.perf_counter()
-        labels = computation.labels(rows, {name: len(part) for name, part in parts.items()}, task)
+        labels = computation.labels(rows, task)
         federation.wait(labels)
         seconds = time.perf_counter() - start
         frame = federation.ledger.to_frame()

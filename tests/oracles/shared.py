@@ -57,18 +57,28 @@ def dbscan(x, squared_eps, min_samples):
     return np.array(labels)
 
 
-def seeded(candidates, first, draws, whole):
-    """Return which candidates k-means++ takes: the first whose running sum reaches each draw."""
+def seeded(candidates, starts, whole):
+    """Return which candidates k-means++ takes, of the start that leaves the smallest sum.
+
+    A draw takes the first candidate whose running sum reaches that share of the whole.
+    """
     points = [[int(value) for value in row] for row in candidates]
-    found = [first]
-    for draw in draws:
-        near = [
+
+    def squares(found):
+        return [
             min(sum((a - b) ** 2 for a, b in zip(point, points[j], strict=True)) for j in found)
             for point in points
         ]
-        reached, i = near[0], 0
-        while reached * whole < draw * sum(near):
-            i += 1
-            reached += near[i]
-        found.append(i)
-    return found
+
+    every = []
+    for first, *draws in starts:
+        found = [first]
+        for draw in draws:
+            near = squares(found)
+            reached, i = near[0], 0
+            while reached * whole < draw * sum(near):
+                i += 1
+                reached += near[i]
+            found.append(i)
+        every.append(found)
+    return min(every, key=lambda found: sum(squares(found)))

@@ -147,6 +147,15 @@ CASES = {
     "OmniFC, landmarks": (
         "samples", "OmniFC", {"distances": "landmark", "clusterer": "k-means"}, _nothing,
     ),
+    "OmniFC, k-means on shares": (
+        "samples", "OmniFC", {"reveal": "labels", "clusterer": {"k-means": {"max_iter": 2}}},
+        _nothing,
+    ),
+    "OmniFC, DBSCAN on shares": (
+        "samples", "OmniFC",
+        {"reveal": "labels", "n_clusters": None, "clusterer": {"dbscan": {"eps": 0.5}}},
+        lambda model: {"passes until clusters on shares no longer join": 1},
+    ),
     "OmniFC, segments": ("samples", "OmniFC", {"n_segments": 2, "n_colluding": 1}, _nothing),
     "FedSC": ("samples", "FedSC", {"rounds": 2}, _nothing),
     "FedSC, coded": ("samples", "FedSC", {"rounds": 2, "similarity": "coded"}, _primes),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import xarray as xr
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc import seeds
@@ -34,7 +35,6 @@ from daskfc.federation.methods.samples import (
     labelled_samples,
     own_labels,
 )
-from daskfc.federation.steps.handles import results
 from daskfc.protocols.omnifc import clusters
 from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.protocols.omnifc.on_shares import check_on_shares, labels_on_shares
@@ -352,12 +352,15 @@ class OmniFC(FederatedClusterer):
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
             )
-            sent = federation.publish(own_labels, labels, party="clients", wait=False)
-            told = results(sent)
-        self.n_clusters_ = 1 + max(int(one.labels.max(initial=-1)) for one in told.values())
         self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, None
         self.route_, self._reason = "shares", f"{computation.n_rounds} rounds of three clients"
-        return sent
+        return federation.publish(own_labels, labels, party="clients", wait=False)
+
+    def _told_labels(self, parts: PerClient[Sent[LabelledSamples]]) -> xr.DataArray:
+        labels = super()._told_labels(parts)
+        if self.reveal == "labels":
+            self.n_clusters_ = self.n_clusters or 1 + int(labels.max(initial=-1))
+        return labels
 
     def _view(
         self, distances: SecureDistances, clusterer: Clusterer, nearest: float, k: int

@@ -27,6 +27,7 @@ __all__ = ["ITERATIONS", "check_on_shares", "labels_on_shares", "whole_rows"]
 ITERATIONS = 20
 """Of k-means, at most: their number is fixed before, as nobody sees when labels stay."""
 _BITS = 16  # ours: of a feature in k-means, so that centres are rounded finely
+_AT_ONCE = 1 << 20  # comparisons
 log = logging.getLogger("daskfc.protocols")
 
 
@@ -81,8 +82,7 @@ def labels_on_shares(
     place = place_of_samples(federation, code, max_abs)
     radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
     system = choose_grid(federation, code, place, tolerance=tolerance, resolve=radius2)
-    sizes = dict(zip(federation.clients, place.public.samples.tolist(), strict=True))
-    n, d = sum(sizes.values()), place.public.n_features
+    n, d = int(place.public.samples.sum()), place.public.n_features
     if n_clusters is not None and n_clusters > n:
         raise InvalidInput(
             f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; got "
@@ -104,20 +104,22 @@ def labels_on_shares(
     computation = SharedComputation(federation)
     _check_memory(federation, computation, task, n, d)
     rows = federation.on_clients(whole_rows, place.centre, system=system, shift=shift)
-    return computation.labels(rows, sizes, task), computation
+    return computation.labels(rows, task), computation
 
 
 def _finest(
     n: int, d: int, k: int, bits: int, iterations: int, seed: int
 ) -> tuple[int, CentresOfShares]:
     """Return k-means with as many bits behind the point as there is room for, and how many."""
-    for shift in range(max(0, _BITS - bits), 0, -1):
+    flat = n * k * (k - 1) // 2 <= _AT_ONCE  # more bytes and fewer rounds
+    for shift in range(max(0, _BITS - bits), -1, -1):
         try:
-            lloyd = Lloyd(n, d, k, bits + shift, iterations)
+            lloyd = Lloyd(n, d, k, bits + shift, iterations, at_once=_AT_ONCE, flat=flat)
             return shift, CentresOfShares.drawn(lloyd, seed)
         except OverflowRefused:
-            continue
-    return 0, CentresOfShares.drawn(Lloyd(n, d, k, bits, iterations), seed)
+            if shift == 0:
+                raise
+    raise AssertionError
 
 
 def _largest_within(radius2: float, scale: float) -> int:

@@ -2,7 +2,6 @@
 
 import logging
 import uuid
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -66,18 +65,16 @@ class SharedComputation:
         self._federation = federation
 
     def labels(
-        self, rows: PerClient[Local[np.ndarray]], sizes: Mapping[str, int], task: LabelTask
+        self, rows: PerClient[Local[np.ndarray]], task: LabelTask
     ) -> PerClient[Local[NDArray[np.int64]]]:
         """Return each client's labels, which stay there.
 
         Parameters
         ----------
         rows : PerClient of Local
-            Whole numbers (n, d) of each client that has samples.
-        sizes : mapping of str to int
-            Numbers of samples by client, in whose order the task counts samples.
+            Whole numbers (n, d) of each client, a row for each of its samples.
         task : LabelTask
-            `CentresOfShares` or `DensityOfShares`.
+            `CentresOfShares` or `DensityOfShares`, of all samples in the order of clients' names.
 
         Raises
         ------
@@ -86,7 +83,7 @@ class SharedComputation:
         """
         for start in range(1, _STARTS + 1):
             try:
-                return self._labels(rows, sizes, task)
+                return self._labels(rows, task)
             except PartyError as error:
                 if start == _STARTS or (error.step, error.error_type) != _ANEW:
                     raise
@@ -94,7 +91,7 @@ class SharedComputation:
         raise AssertionError
 
     def _labels(
-        self, rows: PerClient[Local[np.ndarray]], sizes: Mapping[str, int], task: LabelTask
+        self, rows: PerClient[Local[np.ndarray]], task: LabelTask
     ) -> PerClient[Local[NDArray[np.int64]]]:
         federation, members = self._federation, self.members
         tag = uuid.uuid4().hex  # of one computation
@@ -103,21 +100,16 @@ class SharedComputation:
         public = federation.exchange(steps.offered, **here, clients=members, receivers=others)
         keys = federation.on_clients(steps.agreed, public, **here, clients=members)
         shared = federation.exchange(
-            steps.cut_rows, rows, **here, clients=tuple(sizes), receivers=members
+            steps.cut_rows, rows, **here, clients=tuple(rows), receivers=members
         )
-        x = federation.on_clients(
-            steps.gathered, shared, tuple(sizes), members=members, clients=members
-        )
+        x = federation.on_clients(steps.gathered, shared, members=members, clients=members)
         turn = federation.on_clients(steps.begun, keys, x, task, **here, clients=members)
         turn = self._ended(turn)
-        last = np.cumsum(list(sizes.values())).tolist()
-        places = {one: (end - sizes[one], end) for one, end in zip(sizes, last, strict=True)}
         parts = federation.exchange(
-            steps.label_summands, turn, places, clients=members, receivers=tuple(sizes)
+            steps.label_summands, turn, clients=members, receivers=tuple(rows)
         )
-        counts = PerClient(dict(sizes))
         return federation.on_clients(
-            steps.labels_of, parts, task, counts, members=members, clients=tuple(sizes)
+            steps.labels_of, parts, task=task, members=members, clients=tuple(rows)
         )
 
     def _ended(self, turn: PerClient[Local[steps.Turn]]) -> PerClient[Local[steps.Turn]]:

@@ -1,10 +1,12 @@
 """Stubs for the steps of a computation on shares in a rehearsal: numbers of words, no shares."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
 from daskfc.secure.three_parties import steps
+from daskfc.secure.three_parties.messages import SharedRows
 from daskfc.secure.three_parties.tasks import DensityOfShares, LabelTask
 
 __all__ = ["STAND_INS"]
@@ -20,16 +22,21 @@ class _Turn:
     rounds: int
     words: int
     n_planes: int
+    sizes: Mapping[str, int]
 
     @property
     def ended(self) -> bool:
         return self.number > self.rounds
 
 
-def _begun(task: LabelTask, rehearsal: Rehearsal) -> _Turn:
+def _gathered(parts: Mapping[str, SharedRows]) -> dict[str, int]:
+    return {client: part.values.shape[1] for client, part in parts.items()}
+
+
+def _begun(shares: Mapping[str, int], task: LabelTask, rehearsal: Rehearsal) -> _Turn:
     passes = rehearsal.assume(_PASSES, 2.0) if isinstance(task, DensityOfShares) else 1
     cost = task.cost(int(passes))
-    return _Turn(1, cost.rounds, cost.words, task.n_planes)
+    return _Turn(1, cost.rounds, cost.words, task.n_planes, shares)
 
 
 def _words_of(turn: _Turn, members: tuple[str, ...], party: str) -> dict[str, Sizes]:
@@ -41,7 +48,7 @@ def _words_of(turn: _Turn, members: tuple[str, ...], party: str) -> dict[str, Si
 
 
 def _advanced(turn: _Turn) -> _Turn:
-    return turn if turn.ended else _Turn(turn.number + 1, turn.rounds, turn.words, turn.n_planes)
+    return turn if turn.ended else replace(turn, number=turn.number + 1)
 
 
 STAND_INS: StandIns = {
@@ -52,16 +59,15 @@ STAND_INS: StandIns = {
     steps.cut_rows: lambda rows, members: {
         member: Sizes(row=rows.shape[0], column=rows.shape[1]) for member in members
     },
-    steps.gathered: lambda: None,
+    steps.gathered: _gathered,
     steps.begun: _begun,
     steps.words_of: _words_of,
     steps.advanced: _advanced,
     steps.rounds_taken: lambda turn: Sizes(
         n_rounds=min(turn.number, turn.rounds), ended=int(turn.ended)
     ),
-    steps.label_summands: lambda turn, places: {
-        client: Sizes(plane=turn.n_planes, word=-(-(last - first) // 64))
-        for client, (first, last) in places.items()
+    steps.label_summands: lambda turn: {
+        client: Sizes(plane=turn.n_planes, word=-(-n // 64)) for client, n in turn.sizes.items()
     },
-    steps.labels_of: lambda n: of_shape(n, dtype="int64"),
+    steps.labels_of: lambda data: of_shape(data.n_samples, dtype="int64"),
 }

@@ -3,19 +3,20 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.coding import KeyPair, SecretKey
-from daskfc.errors import DecodingError, PrivacyError
+from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.secure.shared import Bits, Numbers, Party, Program, cut_numbers
 from daskfc.secure.sums.messages import PublicKeys
 from daskfc.secure.three_parties.messages import LabelSummand, RoundsTaken, SharedRows, SharedWords
-from daskfc.secure.three_parties.tasks import LabelTask
+from daskfc.secure.three_parties.tasks import LabelTask, a_task
+from daskfc.stores import ClientStore
 
 __all__ = [
     "advanced",
@@ -100,19 +101,30 @@ def cut_rows(
     }
 
 
-def gathered(
-    parts: Mapping[str, SharedRows], clients: tuple[str, ...], members: tuple[str, ...], party: str
-) -> Numbers:
-    """Return this member's shares of all clients' rows, in the order of the clients."""
+@dataclass(frozen=True)
+class Shares:
+    """A member's shares of all rows, and each client's first and last one."""
+
+    numbers: Numbers
+    places: Mapping[str, tuple[int, int]]
+
+
+@takes(members=some_clients)
+def gathered(parts: Mapping[str, SharedRows], members: tuple[str, ...], party: str) -> Shares:
+    """Put this member's shares of all clients' rows together, by the clients' names."""
+    clients = sorted(parts)
     own, following = np.concatenate([parts[client].values for client in clients], axis=1)
-    return Numbers(members.index(party), own, following)
+    last = np.cumsum([parts[client].values.shape[1] for client in clients]).tolist()
+    first = [0, *last[:-1]]
+    places = dict(zip(clients, zip(first, last, strict=True), strict=True))
+    return Shares(Numbers(members.index(party), own, following), places)
 
 
 class Running:
     """A program under way at one member, which cannot go back."""
 
-    def __init__(self, program: Program[Bits]) -> None:
-        self._program, self.n_rounds = program, 0
+    def __init__(self, program: Program[Bits], places: Mapping[str, tuple[int, int]]) -> None:
+        self._program, self.places, self.n_rounds = program, places, 0
 
     def turn(self, received: Words | None) -> "Turn":
         """Go on to the next round, with the words of the last one."""
@@ -137,24 +149,30 @@ class Turn:
     planes: Bits | None
 
 
+@takes(members=some_clients, task=a_task)
 def begun(
     keys: RingKeys,
-    x: Numbers,
-    task: Any,
+    shares: Shares,
+    task: LabelTask,
     members: tuple[str, ...],
     tag: str,
     party: str,
 ) -> Turn:
     """Begin a program on this member's shares, up to its first words."""
-    content = hashlib.sha256(repr(task).encode())
+    x = shares.numbers
+    if x.shape != task.shape:
+        raise InvalidInput(
+            f"the task of a computation on shares must be for {task.shape} samples and features, "
+            f"those that clients shared; they are {x.shape}. Start the run again."
+        )
+    content = hashlib.sha256(repr((task, members)).encode())
     for held in (x.own, x.following):
         content.update(np.ascontiguousarray(held).data)
     keys.once.hold("shares", tag, content.digest())
     own = Party(
         members.index(party), keys.before, keys.after, run=tag, start=keys.start, members=members
     )
-    chosen: LabelTask = task
-    return Running(chosen.program(own, x)).turn(None)
+    return Running(task.program(own, x), shares.places).turn(None)
 
 
 def words_of(turn: Turn, members: tuple[str, ...], party: str) -> dict[str, SharedWords]:
@@ -182,13 +200,14 @@ def rounds_taken(turn: Turn) -> RoundsTaken:
     return RoundsTaken(turn.number, int(turn.words is None))
 
 
-def label_summands(turn: Turn, places: Mapping[str, tuple[int, int]]) -> dict[str, LabelSummand]:
-    """Send each client the own summand of its samples' labels; `places` are its first and last."""
-    assert turn.planes is not None
+def label_summands(turn: Turn) -> dict[str, LabelSummand]:
+    """Send each client this member's summand of the labels of the samples that it shared."""
+    if turn.planes is None:
+        raise DecodingError("a computation on shares has not ended, and has no labels yet.")
     bits = np.unpackbits(turn.planes.own.view(np.uint8), axis=1, bitorder="little")
     return {
         client: LabelSummand(_packed(bits[:, first:last]))
-        for client, (first, last) in places.items()
+        for client, (first, last) in turn.running.places.items()
     }
 
 
@@ -199,16 +218,19 @@ def _packed(bits: NDArray[np.uint8]) -> Words:
     return words
 
 
+@takes(members=some_clients, task=a_task)
 def labels_of(
-    parts: Mapping[str, LabelSummand], task: Any, n: int, members: tuple[str, ...]
+    parts: Mapping[str, LabelSummand],
+    data: ClientStore,
+    task: LabelTask,
+    members: tuple[str, ...],
 ) -> NDArray[np.int64]:
-    """Return the labels of this client's n samples, from the three members' summands."""
+    """Return the labels of this client's samples, from the three members' summands."""
     if set(parts) != set(members):
         raise DecodingError(
             f"labels need the summands of {', '.join(members)}; got those of "
             f"{', '.join(sorted(parts)) or 'nobody'}. Start the run again."
         )
     planes = np.bitwise_xor.reduce([part.planes for part in parts.values()])
-    bits = np.unpackbits(planes.view(np.uint8), axis=1, count=n, bitorder="little")
-    found: NDArray[np.int64] = task.labels(bits)
-    return found
+    bits = np.unpackbits(planes.view(np.uint8), axis=1, count=data.n_samples, bitorder="little")
+    return task.labels(bits)

@@ -1,25 +1,33 @@
 """What three parties compute on the shares of all samples: a program, and how its bits are read."""
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.federation.steps.rules import Rule
 from daskfc.secure.shared import Bits, DensityClusters, Lloyd, Numbers, Party, Program, Seeding
 from daskfc.secure.shared.costs import Cost
 from daskfc.secure.shared.seeding import FRACTION_BITS
 from daskfc.seeds import generator
 
-__all__ = ["CentresOfShares", "DensityOfShares", "LabelTask"]
+__all__ = ["CentresOfShares", "DensityOfShares", "LabelTask", "a_task"]
 
 
-_CANDIDATES = 20  # ours: for each cluster
+_CANDIDATES = 256  # ours: at least, and 20 for each cluster
+_STARTS = 16  # ours: in common rounds, so that more cost bytes alone
 _OF_NUMBER = 64  # bytes of a shared number: two summands, as they arrive and put together, copies
 
 
+@runtime_checkable
 class LabelTask(Protocol):
     """A clustering of shared samples (n, d), and what its planes of bits say."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of samples and features."""
+        ...
 
     @property
     def n_planes(self) -> int:
@@ -57,12 +65,18 @@ class CentresOfShares:
         """Draw candidates, and which of them are centres, from a public seed."""
         k, n = lloyd.n_clusters, lloyd.n_samples
         random = generator(seed, "k-means on shares")
-        m = min(n, _CANDIDATES * k)
+        m = min(n, max(_CANDIDATES, 20 * k))
         candidates = random.choice(n, m, replace=False, shuffle=False).tolist()
-        draws = random.integers(0, 1 << FRACTION_BITS, k - 1).tolist()
-        first = int(random.integers(0, m))
+        firsts = random.integers(0, m, (_STARTS, 1))
+        draws = random.integers(0, 1 << FRACTION_BITS, (_STARTS, k - 1))
+        starts = tuple(map(tuple, np.concatenate([firsts, draws], axis=1).tolist()))
         sizes = m, lloyd.n_features, lloyd.magnitude_bits
-        return cls(lloyd, Seeding(*sizes, first, tuple(draws)), tuple(candidates))
+        return cls(lloyd, Seeding(*sizes, starts), tuple(candidates))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """See `LabelTask`."""
+        return self.lloyd.n_samples, self.lloyd.n_features
 
     @property
     def n_planes(self) -> int:
@@ -97,6 +111,11 @@ class DensityOfShares:
     clusters: DensityClusters
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """See `LabelTask`."""
+        return self.clusters.n_samples, self.clusters.n_features
+
+    @property
     def n_planes(self) -> int:
         """See `LabelTask`."""
         return self.clusters.label_bits
@@ -121,3 +140,34 @@ class DensityOfShares:
         found = weights @ planes.astype(np.int64)
         found[found == weights.sum()] = -1
         return found
+
+
+_FIELDS: dict[type, dict[str, type]] = {
+    CentresOfShares: {"lloyd": Lloyd, "seeding": Seeding, "candidates": tuple},
+    DensityOfShares: {"clusters": DensityClusters},
+    Lloyd: dict.fromkeys(Lloyd.__dataclass_fields__, int) | {"flat": bool},
+    DensityClusters: dict.fromkeys(DensityClusters.__dataclass_fields__, int),
+    Seeding: dict.fromkeys(Seeding.__dataclass_fields__, int) | {"starts": tuple},
+    tuple: {},
+    int: {},
+    bool: {},
+}
+"""What a task is made of: a caller's objects are made without a look at what they hold."""
+
+
+def _is_sound(value: Any) -> bool:
+    kind = type(value)
+    if kind is tuple:
+        return all(type(one) in (int, tuple) and _is_sound(one) for one in value)
+    fields = _FIELDS.get(kind)
+    return fields is not None and all(
+        type(getattr(value, name, None)) is wanted and _is_sound(getattr(value, name))
+        for name, wanted in fields.items()
+    )
+
+
+a_task = Rule(
+    "k-means or DBSCAN on shares",
+    lambda value, asked: type(value) in (CentresOfShares, DensityOfShares) and _is_sound(value),
+)
+"""Another program could open what it likes."""

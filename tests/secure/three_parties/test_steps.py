@@ -1,13 +1,16 @@
 """Steps of a computation on shares: keys, summands and rounds, once each."""
 
 import pickle
+from collections import namedtuple
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from daskfc.coding import SecretKey
-from daskfc.errors import DecodingError, PrivacyError
+from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.secure.shared import Lloyd, Numbers, Seeding, put_together
 from daskfc.secure.three_parties import CentresOfShares
 from daskfc.secure.three_parties.messages import SharedWords
@@ -24,8 +27,11 @@ from daskfc.secure.three_parties.steps import (
 )
 
 MEMBERS = ("a", "b", "c")
-TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), Seeding(2, 2, 8, 0, (2048,)), (0, 5))
+TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), Seeding(2, 2, 8, ((0, 2048),)), (0, 5))
 ROWS = np.array([[1, 2], [2, 1], [0, 0], [90, 91], [-3, 4], [92, 90]])
+
+
+Store = namedtuple("Store", "n_samples")
 
 
 class Site(SiteRules):
@@ -44,8 +50,9 @@ def three(tag="t", rows=ROWS):
     offers = {one: offered(MEMBERS, tag, secrets[one], one) for one in MEMBERS}
     got = {one: {by: offers[by][one] for by in MEMBERS if by != one} for one in MEMBERS}
     keys = {one: agreed(got[one], MEMBERS, tag, secrets[one], one) for one in MEMBERS}
-    cut = cut_rows(rows, MEMBERS, tag, SecretKey.from_os())
-    x = {one: gathered({"site": cut[one]}, ("site",), MEMBERS, one) for one in MEMBERS}
+    cut, rest = (cut_rows(r, MEMBERS, tag, SecretKey.from_os()) for r in (rows[:4], rows[4:]))
+    parts = {one: {"b": cut[one], "other": rest[one]} for one in MEMBERS}
+    x = {one: gathered(parts[one], MEMBERS, one) for one in MEMBERS}
     return secrets, keys, x
 
 
@@ -91,11 +98,47 @@ def test_a_program_begins_once_with_one_content():
     again = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")  # a step that is done again
     np.testing.assert_array_equal(first.words, again.words)
     changed = CentresOfShares(TASK.lloyd, TASK.seeding, (1, 5))
-    for shares, task in ((x["a"] + 1, TASK), (x["a"], changed)):
+    other = replace(x["a"], numbers=x["a"].numbers + 1)
+    for shares, task in ((other, TASK), (x["a"], changed)):
         with pytest.raises(PrivacyError, match="the shares of 't' were used for another content"):
             begun(keys["a"], shares, task, MEMBERS, "t", "a")
     with pytest.raises(PrivacyError, match="cannot be copied"):
         pickle.dumps(first)
+
+
+def hostile(**fields):
+    """Return a task whose fields nobody looked at, as a pickle makes one."""
+    task = object.__new__(CentresOfShares)
+    task.__dict__.update({**vars(TASK), **fields})
+    return task
+
+
+class Other(Lloyd):
+    """A program of the caller's."""
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        hostile(lloyd=Other(6, 2, 2, 8, 1)),
+        hostile(seeding=None),
+        hostile(candidates=[0, 5]),
+        hostile(candidates=(0, "5")),
+        TASK.lloyd,
+    ],
+)
+@pytest.mark.parametrize("step", [begun, labels_of])
+def test_a_site_performs_its_own_programs_only(step, task):
+    announced = Announced(clients=MEMBERS)
+    assert broken_rule(step, {"task": TASK, "members": MEMBERS}, announced) is None
+    assert "'task' must be" in broken_rule(step, {"task": task, "members": MEMBERS}, announced)
+
+
+def test_a_task_for_other_samples_is_refused():
+    _, keys, x = three()
+    task = replace(TASK, lloyd=replace(TASK.lloyd, n_samples=7))
+    with pytest.raises(InvalidInput, match=r"must be for \(7, 2\) samples and features"):
+        begun(keys["a"], x["a"], task, MEMBERS, "t", "a")
 
 
 def in_turns(keys, x):
@@ -116,15 +159,15 @@ def test_rounds_give_labels_and_an_ended_program_says_nothing_more():
     assert {turn.number for turn in turns.values()} == {len(before)}
     assert words_of(turns["a"], MEMBERS, "a")["c"].values.size == 0
     assert advanced(turns["a"], {"b": SharedWords(np.empty(0, np.uint64))}) is turns["a"]
-    places = {"site": (0, 4), "other": (4, 6)}
-    parts = {one: label_summands(turns[one], places) for one in MEMBERS}
+    parts = {one: label_summands(turns[one]) for one in MEMBERS}
+    assert {client for part in parts.values() for client in part} == {"b", "other"}
     found = [
-        labels_of({m: parts[m][client] for m in MEMBERS}, TASK, last - first, MEMBERS).tolist()
-        for client, (first, last) in places.items()
+        labels_of({m: parts[m][client] for m in MEMBERS}, Store(n), TASK, MEMBERS).tolist()
+        for client, n in (("b", 4), ("other", 2))
     ]
     assert found == [[0, 0, 0, 1], [0, 1]]
     with pytest.raises(DecodingError, match="labels need the summands of a, b, c; got those of a"):
-        labels_of({"a": parts["a"]["site"]}, TASK, 4, MEMBERS)
+        labels_of({"a": parts["a"]["b"]}, Store(4), TASK, MEMBERS)
 
 
 def test_a_round_is_not_taken_twice_and_not_with_words_of_another():

@@ -1,0 +1,118 @@
+"""OmniFC that reveals labels alone: those of the pooled samples, and no message with a distance."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import DBSCAN, KMeans
+from sklearn.datasets import make_blobs
+
+from daskfc import Federation, OmniFC
+from daskfc.errors import InvalidInput, ResourceRefused
+from daskfc.metrics import ari
+from daskfc.protocols.omnifc import on_shares
+from daskfc.protocols.omnifc.on_shares import _finest, _largest_within
+from daskfc.testing.federation import stores_of
+
+X, _ = make_blobs(150, 3, centers=4, cluster_std=0.6, random_state=0)
+FAR = np.concatenate([X, [[30.0, 0.0, 0.0]]])  # which is noise
+NAMES = ("a", "b", "c", "d")
+ROWS = dict(zip(NAMES, np.split(FAR, [20, 75, 110]), strict=True))
+FAST = {"k-means": {"max_iter": 3}}
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory):
+    return stores_of(tmp_path_factory.mktemp("rows"), ROWS)
+
+
+@pytest.fixture(scope="module")
+def federation(urls):
+    with Federation.local(urls) as found:
+        yield found
+
+
+def labels_of(model):
+    """Return labels in the order of the pooled samples."""
+    found = model.labels_.set_index(sample=["client", "sample_id"])
+    return np.concatenate([found.sel(client=name).values for name in NAMES])
+
+
+def test_dbscan_has_the_pooled_labels_and_tells_nobody_a_distance(federation, urls, approved):
+    model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels").fit(federation)
+    wanted = DBSCAN(eps=0.9).fit_predict(FAR)
+    assert ari(wanted, labels_of(model)) == 1.0
+    np.testing.assert_array_equal(labels_of(model) == -1, wanted == -1)
+    assert model.n_clusters_ == wanted.max() + 1
+    assert model.choices["distances"].startswith("shares: ")
+    frame = model.ledger_.to_frame()
+    to_server = set(frame[frame["receiver"] == "server"]["message"])
+    assert to_server == {"SampleSummary"}
+    assert not {"CodedRows", "CodedDistances", "ClusterReport"} & set(frame["message"])
+    assert (frame["message"] == "LabelledSamples").sum() == len(NAMES)
+    with pytest.raises(InvalidInput, match="keeps nothing to place new samples by"):
+        model.predict(federation, urls)
+
+
+def test_k_means_is_as_good_as_the_pooled_one(federation, approved):
+    model = OmniFC(4, clusterer="k-means", reveal="labels", random_state=1).fit(federation)
+    found = labels_of(model)
+    inertia = sum(((FAR[found == c] - FAR[found == c].mean(0)) ** 2).sum() for c in range(4))
+    best = KMeans(4, n_init=10, random_state=0).fit(FAR)
+    assert inertia <= 1.02 * best.inertia_
+    assert (model.n_clusters_, model.silhouette_, model.criteria) == (4, None, ())
+    assert model.sample_map(federation) is None
+    again = OmniFC(4, clusterer="k-means", reveal="labels", random_state=1).fit(federation)
+    np.testing.assert_array_equal(labels_of(again), found)
+
+
+def test_samples_far_from_the_origin_are_seen_from_their_mean(tmp_path, approved):
+    rows = {name: part + 1e5 for name, part in ROWS.items()}
+    with Federation.local(stores_of(tmp_path, rows)) as federation:
+        model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels").fit(federation)
+        assert ari(DBSCAN(eps=0.9).fit_predict(FAR), labels_of(model)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"clusterer": "spectral"}, "clusters by k-means on coordinates or by dbscan; got 'spec"),
+        ({"clusterer": {"k-means": {"rows": "distances"}}}, "by k-means on coordinates or by dbs"),
+        ({"n_colluding": 2}, "'n_colluding' must be 1; got 2"),
+        ({"reveal": "all"}, "'reveal' parameter of OmniFC"),
+    ],
+)
+def test_what_shares_cannot_do_is_refused(changes, match):
+    model = OmniFC(**{"n_clusters": 3, "clusterer": "k-means", "reveal": "labels", **changes})
+    with pytest.raises(InvalidInput, match=match):
+        model.check()
+
+
+def test_two_clients_are_too_few():
+    model = OmniFC(3, clusterer="k-means", reveal="labels")
+    model.check(3)
+    with pytest.raises(InvalidInput, match="needs three clients that compute; got 2"):
+        model.check(2)
+
+
+def test_more_clusters_than_samples_and_too_little_memory_are_refused(federation, monkeypatch):
+    model = OmniFC(152, clusterer=FAST, reveal="labels")
+    with pytest.raises(InvalidInput, match="at most the number of samples, 151; got 152"):
+        model.fit(federation)
+    monkeypatch.setattr(on_shares, "PROCESS_BYTES", 3 * 10**9)
+    with pytest.raises(ResourceRefused, match=r"labels on shares of 151 samples .* at party 'a'"):
+        OmniFC(3, clusterer=FAST, reveal="labels").fit(federation)
+
+
+@pytest.mark.parametrize(("eps", "scale"), [(0.3, 10.0), (0.1, 10.0), (0.5, 7.0), (3.0, 1.0)])
+def test_the_radius_counts_as_it_does_on_distances(eps, scale):
+    largest = _largest_within(eps * eps, scale)
+    assert largest / scale**2 <= eps * eps < (largest + 1) / scale**2
+
+
+def test_features_get_the_bits_that_there_is_room_for():
+    shift, task = _finest(100, 2, 3, 6, 5, seed=0)
+    assert (shift, task.lloyd.magnitude_bits, task.lloyd.flat) == (10, 16, True)
+    shift, task = _finest(2_000_000, 784, 10, 9, 5, seed=0)
+    assert 0 < shift < 7
+    assert task.lloyd.magnitude_bits == 9 + shift
+    assert not task.lloyd.flat
+    assert _finest(100, 2, 3, 20, 5, seed=0)[0] == 0
