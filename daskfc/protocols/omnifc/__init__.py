@@ -36,8 +36,12 @@ Messages    who → whom           class            what it reveals
             server → caller      ClusterScores    on request, how well numbers of clusters fit
             server → caller      SampleMap        on request, two coordinates of 2,000 samples
             client → caller      LabelledSamples, NewSamples   labels with sample ids
+            client → client      PublicKeys, SharedRows, SharedWords, LabelSummand   with
+                                                  ``reveal="labels"``: see `three_parties`
+            client → caller      RoundsTaken      of these, how many rounds there were
 
-The server learns D, that is, all samples up to one rigid motion. That is the paper's design.
+The server learns D, that is, all samples up to one rigid motion. That is the paper's design. With
+``reveal="labels"``, which is not the paper's, nobody learns a distance.
 
 Departures  (1) Eq. (6) divides by 2**q; squared distances carry the square of the scale.
             (2) A residue number system of small primes in place of one large prime: same distances,
