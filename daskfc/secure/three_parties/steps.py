@@ -91,7 +91,9 @@ def cut_rows(
 ) -> dict[str, SharedRows]:
     """Send each member two of the three summands of own rows (n, d), whole numbers."""
     site.check_members(members)
-    site.once().hold("summands", tag, hashlib.sha256(np.ascontiguousarray(rows).data).digest())
+    content = np.ascontiguousarray(rows).tobytes()
+    # in another place a member would get the summand that it lacks
+    site.once().hold("summands", tag, content + repr((rows.shape, members)).encode())
     # of this party's secret, so that a step that is done again sends the same
     stream = secret.derive("summands", tag).stream()
     pairs = cut_numbers(rows, stream.fill)

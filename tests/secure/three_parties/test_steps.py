@@ -88,8 +88,9 @@ def test_summands_are_the_rows_and_the_same_if_they_are_asked_for_again():
     assert all(np.array_equal(again[m].values, sent[m].values) for m in MEMBERS)
     other = cut_rows(ROWS, MEMBERS, "u", secret, site)
     assert not any(np.array_equal(other[m].values, sent[m].values) for m in MEMBERS)
-    with pytest.raises(PrivacyError, match="the summands of 't' were used for another content"):
-        cut_rows(ROWS + 1, MEMBERS, "t", secret, site)
+    for rows, members in ((ROWS + 1, MEMBERS), (ROWS, ("b", "c", "a")), (ROWS.T, MEMBERS)):
+        with pytest.raises(PrivacyError, match="the summands of 't' were used for another content"):
+            cut_rows(rows, members, "t", secret, site)
 
 
 def test_a_program_begins_once_with_one_content():
