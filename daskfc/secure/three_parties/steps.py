@@ -72,7 +72,6 @@ def agreed(
             f"client {party!r} computes on shares with two others of {', '.join(members)}; it got "
             f"the keys of {', '.join(sorted(public)) or 'nobody'}. Start the run again."
         )
-    site.check_members(members)
     pair, at = _key_pair(secret, tag), members.index(party)
     keys = {member: message.keys.tobytes() for member, message in public.items()}
     before, after = (pair.shared(keys[members[(at + by) % 3]], "shares") for by in (-1, 1))
@@ -90,7 +89,6 @@ def cut_rows(
     site: SiteRules = FREE,
 ) -> dict[str, SharedRows]:
     """Send each member two of the three summands of own rows (n, d), whole numbers."""
-    site.check_members(members)
     content = np.ascontiguousarray(rows).tobytes()
     # in another place a member would get the summand that it lacks
     site.once().hold("summands", tag, content + repr((rows.shape, members)).encode())
