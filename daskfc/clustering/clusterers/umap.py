@@ -82,6 +82,7 @@ class UMAP(Clusterer):
     then: Clusterer = field(default_factory=HDBSCAN)
 
     name: ClassVar[str] = "umap"
+    finds_n_clusters: ClassVar[bool] = True  # as `then` does
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_neighbors": integer(2),
         "min_dist": real(0, _SPREAD),
