@@ -14,6 +14,7 @@ from daskfc.clustering.clusterers import umap as ours
 from daskfc.clustering.views.nearest import nearest_of_points
 from daskfc.errors import InvalidInput
 from daskfc.seeds import integer_seed
+from tests.oracles import clustering as oracle
 
 missing = find_spec("umap") is None
 needs_umap = pytest.mark.skipif(missing, reason="umap-learn is missing: pip install 'daskfc[umap]'")
@@ -60,8 +61,9 @@ def test_then_any_clusterer_finds_the_clusters_of_the_map(digits):
         {"umap": {"n_neighbors": 15, "then": {"hdbscan": {"min_cluster_size": 20}}}}
     )
     found = spread.fit(graph, None, 0)
-    places, _ = spread._map(graph, integer_seed(0, "umap"))
+    places, _ = spread._map(ours._in_order(graph, 14)[0], integer_seed(0, "umap"))
     expected = LibraryHDBSCAN(min_cluster_size=20, copy=True).fit_predict(places)
+    expected = expected[ours._in_order(graph, 14)[1]]
     assert adjusted_rand_score(found.labels, expected) == 1.0
     assert adjusted_rand_score(found.labels, y) > 0.75
     for then in ("k-means", "spectral", "hierarchical"):
@@ -70,6 +72,18 @@ def test_then_any_clusterer_finds_the_clusters_of_the_map(digits):
         one = clusterer.fit(graph, 10, 0)
         assert one.n_clusters == 10
         assert adjusted_rand_score(one.labels, y) > 0.65
+
+
+@needs_umap
+@pytest.mark.slow
+def test_a_graph_in_another_order_and_with_more_neighbours_gives_the_same_labels():
+    X = np.random.default_rng(0).normal(size=(200, 6))
+    clusterer = UMAP(15, n_epochs=50, then=KMeans())
+    graph = nearest_of_points(X, 20)
+    found = clusterer.fit(graph, 6, 0).labels
+    dealt = np.random.default_rng(1).permutation(len(X))
+    again = clusterer.fit(nearest_of_points(X[dealt], 14), 6, 0).labels
+    assert oracle.same_partition(again, found[dealt])
 
 
 @needs_umap

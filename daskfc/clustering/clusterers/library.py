@@ -39,6 +39,7 @@ __all__ = [
     "GaussianMixture",
     "NearestSample",
     "ScikitLearn",
+    "numbered",
     "placed",
 ]
 
@@ -58,7 +59,7 @@ def placed(points: Floats, distances: Floats) -> Floats:
     return found
 
 
-def _numbered(labels: NDArray[np.integer]) -> tuple[Ints, int]:
+def numbered(labels: NDArray[np.integer]) -> tuple[Ints, int]:
     """Return labels in order of appearance, with -1 for noise, and the number of clusters."""
     found = labels.astype(np.int64)
     clustered = found >= 0
@@ -195,7 +196,7 @@ class NearestSample(Clusterer):
             points = np.zeros((len(points), 1))
         points = points if issparse(points) else np.ascontiguousarray(points)
         found, notes = _quietly(self._labels, points, k, seed)
-        labels, count = _numbered(found)
+        labels, count = numbered(found)
         return Clustering(labels, k or count, {"labels": labels}, not notes, None, notes)
 
     def _predict(self, clustering: Clustering, D: Floats) -> Ints:
@@ -268,7 +269,7 @@ class AffinityPropagation(Clusterer):
             )
             found, notes = _quietly(library.fit_predict, -view.matrix)
             exemplars = np.asarray(library.cluster_centers_indices_, dtype=np.int64)
-        labels, count = _numbered(found)
+        labels, count = numbered(found)
         model = {"exemplars": exemplars, "labels": labels}
         decisive = between_samples(view, exemplars)
         return Clustering(labels, count, model, not notes, None, notes, decisive)

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from daskfc.checks import Constraint, integer, optional, real
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.clusterers.density import HDBSCAN
+from daskfc.clustering.clusterers.library import numbered
 from daskfc.clustering.views.graphs import NeighbourGraph
 from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.errors import InvalidInput
@@ -124,11 +125,14 @@ class UMAP(Clusterer):
         return self._neighbours(view).distances[:, self.graph_neighbors - 1]
 
     def _fit(self, view: Any, k: int, seed: int) -> Clustering:
-        places, failed = self._map(self._neighbours(view), integer_seed(seed, self.name))
+        graph, number = _in_order(self._neighbours(view), self.graph_neighbors)
+        places, failed = self._map(graph, integer_seed(seed, self.name))
         found = self.then.pooled(places, None if self.finds_n_clusters else k, seed)
-        model = {"labels": found.labels}
+        labels = numbered(found.labels[number])[0]
         notes = (*failed, *found.notes)
-        return Clustering(found.labels, found.n_clusters, model, found.converged, None, notes)
+        return Clustering(
+            labels, found.n_clusters, {"labels": labels}, found.converged, None, notes
+        )
 
     def _map(self, graph: NeighbourGraph, seed: int) -> tuple[Floats, tuple[str, ...]]:
         """Return the places (n, dimensions) of the samples on the map, and notes."""
@@ -167,6 +171,17 @@ class UMAP(Clusterer):
     def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         labels: Ints = clustering.model["labels"][D.argmin(axis=1)]
         return labels
+
+
+def _in_order(graph: NeighbourGraph, k: int) -> tuple[NeighbourGraph, Ints]:
+    """Return a graph of k neighbours with samples sorted by their distances, and each one's number.
+
+    The map depends on the order, which follows from pseudonyms where the server keeps a graph only.
+    """
+    order = np.lexsort(graph.distances[:, :k].T[::-1])
+    number = np.argsort(order)
+    near = number[graph.indices[order, :k]].astype(np.int32)
+    return NeighbourGraph(near, graph.distances[order, :k]), number
 
 
 @contextmanager

@@ -79,6 +79,20 @@ def test_a_graph_alone_is_enough(dealt, digits, monkeypatch, spec, k):
     np.testing.assert_array_equal(by_id(model.labels_), by_id(whole.labels_))
 
 
+@needs_umap
+def test_blocks_of_pairs_give_no_other_map(tmp_path):
+    """There the server has a graph in the order of pseudonyms, which hang on keys."""
+    X = np.rint(100 * np.random.default_rng(0).normal(size=(300, 8)))  # no distances that tie
+    expected = make_clusterer(IN_PARTS).pooled_labels(X, 10, integer_seed(3, "umap"))
+    urls = deal(tmp_path, X, np.arange(len(X)) % 5)
+    with pytest.MonkeyPatch.context() as patch, Federation.local(urls) as federation:
+        patch.setattr(estimator, "_FEW", 100)
+        model = OmniFC(10, clusterer=IN_PARTS, distances="blocks", random_state=3).fit(federation)
+        assert model.route_ == "blocks"
+        assert model.silhouette_ is None
+    assert adjusted_rand_score(by_id(model.labels_), expected) == 1.0
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("spec", "k"), SPECS)
 def test_predict_repeats_the_labels(dealt, first_stores, spec, k):
