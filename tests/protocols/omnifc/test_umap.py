@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from daskfc.clustering import make_clusterer
+from daskfc.clustering.views.nearest import nearest_of_points
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.federation import Federation
 from daskfc.protocols import OmniFC
@@ -82,7 +83,8 @@ def test_a_graph_alone_is_enough(dealt, digits, monkeypatch, spec, k):
 @needs_umap
 def test_blocks_of_pairs_give_no_other_map(tmp_path):
     """There the server has a graph in the order of pseudonyms, which hang on keys."""
-    X = np.rint(100 * np.random.default_rng(0).normal(size=(300, 8)))  # no distances that tie
+    X = np.rint(1e4 * np.random.default_rng(0).normal(size=(300, 8)))
+    assert (np.diff(nearest_of_points(X, 15).distances) > 0).all()  # ties go by pseudonym
     expected = make_clusterer(IN_PARTS).pooled_labels(X, 10, integer_seed(3, "umap"))
     urls = deal(tmp_path, X, np.arange(len(X)) % 5)
     with pytest.MonkeyPatch.context() as patch, Federation.local(urls) as federation:
