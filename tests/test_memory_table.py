@@ -20,6 +20,15 @@ def test_the_page_has_every_case_at_three_sizes():
     assert max(float(line.split("|")[-2]) for line in lines) <= MOST
 
 
+def test_lines_of_other_cases_stay():
+    text = memory_table.PAGE.read_text(encoding="utf-8")
+    assert memory_table.merged(text, text) == text
+    changed = page([Row("NMF", n, "server", 10**8, 10**8) for n in memory_table.SIZES])
+    both = memory_table.merged(text, changed)
+    lines = zip(text.splitlines(), both.splitlines(), strict=True)
+    assert [new for old, new in lines if old != new] == changed.splitlines()[-3:]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["k-medoids", "k-medoids, 0.75 GB", "HDBSCAN", "kernel k-means"])
 def test_no_party_takes_more_than_a_tenth_beyond_its_plan(name):

@@ -5,14 +5,13 @@ from typing import Any
 
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering
 from daskfc.clustering.clusterers.dbscan import DBSCAN
+from daskfc.clustering.clusterers.density import HDBSCAN, OPTICS
 from daskfc.clustering.clusterers.fuzzy import FuzzyCMeans
 from daskfc.clustering.clusterers.hierarchical import Hierarchical
 from daskfc.clustering.clusterers.kernel_kmeans import KernelKMeans, NystroemKMeans
 from daskfc.clustering.clusterers.kmeans import KMeans
 from daskfc.clustering.clusterers.landmark_spectral import LandmarkSpectral
 from daskfc.clustering.clusterers.library import (
-    HDBSCAN,
-    OPTICS,
     AffinityPropagation,
     GaussianMixture,
     ScikitLearn,
@@ -20,6 +19,7 @@ from daskfc.clustering.clusterers.library import (
 from daskfc.clustering.clusterers.medoids import KMedoids
 from daskfc.clustering.clusterers.nmf import NMF
 from daskfc.clustering.clusterers.spectral import Spectral
+from daskfc.clustering.clusterers.umap import UMAP
 from daskfc.clustering.kernels.graph_filter import (
     FilterKind,
     GraphOperator,
@@ -39,6 +39,7 @@ __all__ = [
     "HDBSCAN",
     "NMF",
     "OPTICS",
+    "UMAP",
     "AffinityPropagation",
     "Clusterer",
     "Clustering",
@@ -82,6 +83,7 @@ CLUSTERERS: dict[str, type[Clusterer]] = {
     "nystroem-k-means": NystroemKMeans,
     "gaussian-mixture": GaussianMixture,
     "hdbscan": HDBSCAN,
+    "umap": UMAP,
     "optics": OPTICS,
     "affinity-propagation": AffinityPropagation,
     "scikit-learn": ScikitLearn,
@@ -165,4 +167,6 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
             "the 'eps' parameter of dbscan must be given; it is missing. "
             "Write for example {'dbscan': {'eps': 0.5}}."
         )
+    if kind is UMAP and "then" in params:
+        params = {**params, "then": make_clusterer(params["then"])}
     return kind(**params)

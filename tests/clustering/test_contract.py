@@ -1,5 +1,7 @@
 """What all clusterers share: parameters, refusals, determinism, prediction, pooled twins."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import sklearn.cluster
@@ -28,6 +30,10 @@ from daskfc.clustering.views.nearest import (
 from daskfc.errors import InvalidInput
 from tests.oracles import clustering as oracle
 
+UMAPS = [  # tests/clustering/test_umap.py skips with the reason
+    {"umap": {"n_neighbors": 10, "then": "k-means"}},
+    {"umap": {"n_neighbors": 10, "then": {"hdbscan": {"min_cluster_size": 12}}}},
+] * (find_spec("umap") is not None)  # fmt: skip
 SPECS = [
     "spectral",
     {"spectral": {"affinity": "gaussian"}},
@@ -48,6 +54,8 @@ SPECS = [
     {"gaussian-mixture": {"covariance": "tied", "n_init": 5}},
     {"gaussian-mixture": {"covariance": "spherical"}},
     {"hdbscan": {"min_cluster_size": 12}},
+    {"hdbscan": {"min_cluster_size": 12, "min_samples": 5, "n_neighbors": 10}},
+    *UMAPS,
     {"optics": {"min_samples": 20, "xi": 0.2}},
     {"affinity-propagation": {"preference": -200.0}},
     {"scikit-learn": {"estimator": "Birch"}},
@@ -137,7 +145,7 @@ def test_one_cluster_and_one_sample(spec):
     found = clusterer.fit(view_for(clusterer, X), count_for(clusterer, 1), 0)
     if not clusterer.finds_n_clusters:
         assert not found.labels.any()
-    if spec != "spectral":  # a graph of 2 neighbours needs 2 samples
+    if clusterer.needs(1, 4) != "neighbours":  # a graph of 2 neighbours needs 2 samples
         single = clusterer.pooled(X[:1], count_for(clusterer, 1), 0)
         noise = clusterer.name in ("dbscan", "hdbscan", "optics")
         assert single.labels.tolist() == [-1 if noise else 0]

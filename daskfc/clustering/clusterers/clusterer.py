@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from daskfc.checks import Constraint, check_params, integer
 from daskfc.clustering.views.decisive import between_nearest_means
 from daskfc.clustering.views.graphs import NeighbourGraph
+from daskfc.clustering.views.nearest import nearest_of_matrix, nearest_of_points
 from daskfc.clustering.views.order import order_of_points
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
@@ -105,6 +106,11 @@ class Clusterer(ABC):
             memory.
         """
 
+    @property
+    def graph_neighbors(self) -> int:
+        """Number of other samples of each that a `NeighbourGraph` must have; 0 without a graph."""
+        return 0
+
     def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
         """Return the bytes that a fit on `DistanceBlocks` takes in memory and on disk.
 
@@ -123,7 +129,7 @@ class Clusterer(ABC):
         return None
 
     def row_bytes(self, n: int, k: int) -> int:
-        """Return the bytes that a fit on coordinates takes beside two copies of these.
+        """Return the bytes that a fit takes beside two copies of its coordinates, or its graph.
 
         As `block_bytes`, of n samples in k clusters, 0 where the clusterer finds their number.
         """
@@ -285,6 +291,27 @@ class Clusterer(ABC):
 
     @abstractmethod
     def _predict(self, clustering: Clustering, D: NDArray[np.float64]) -> NDArray[np.int64]: ...
+
+    def _neighbours(self, view: Any) -> NeighbourGraph:
+        """Return a view's graph of `graph_neighbors` others of each sample, or more."""
+        k = self.graph_neighbors
+        if k >= view.n:
+            raise InvalidInput(
+                f"the 'n_neighbors' parameter of {self.name} must be at most the number of "
+                f"samples, {view.n}; got {k + 1}. Lower it or add samples."
+            )
+        if isinstance(view, FullDistances):
+            return nearest_of_matrix(view.matrix, k)
+        if isinstance(view, RowFactors):
+            return nearest_of_points(view.points, k)
+        assert isinstance(view, NeighbourGraph), type(view)
+        if view.n_neighbors < k:
+            raise InvalidInput(
+                f"the graph given to {self.name} must hold {k} others of each "
+                f"sample (n_neighbors counts the sample itself); got {view.n_neighbors}. "
+                f"Build it with more or lower n_neighbors."
+            )
+        return view
 
     def _checked_count(self, n_clusters: int | None, n: int, seed: int) -> int:
         check_params(self.name, {"seed": seed}, {"seed": integer(0)})

@@ -1,4 +1,7 @@
-"""scikit-learn's clusterers, on coordinates computed from distances, or on the distances."""
+"""scikit-learn's clusterers, on coordinates computed from distances, or on the distances.
+
+Those by density are in `density.py`.
+"""
 
 import dataclasses
 import inspect
@@ -11,11 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 import sklearn.cluster
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as LibraryMixture
 
-from daskfc.checks import Constraint, between_0_and_1, integer, one_of, optional, real
+from daskfc.checks import Constraint, integer, one_of, optional, real
 from daskfc.clustering.blocks.exemplars import exemplars_by_blocks
 from daskfc.clustering.clusterers.clusterer import (
     Clusterer,
@@ -30,7 +34,14 @@ from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFact
 from daskfc.errors import InvalidInput
 from daskfc.seeds import integer_seed
 
-__all__ = ["HDBSCAN", "OPTICS", "AffinityPropagation", "GaussianMixture", "ScikitLearn", "placed"]
+__all__ = [
+    "AffinityPropagation",
+    "GaussianMixture",
+    "NearestSample",
+    "ScikitLearn",
+    "numbered",
+    "placed",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,7 +59,7 @@ def placed(points: Floats, distances: Floats) -> Floats:
     return found
 
 
-def _numbered(labels: NDArray[np.integer]) -> tuple[Ints, int]:
+def numbered(labels: NDArray[np.integer]) -> tuple[Ints, int]:
     """Return labels in order of appearance, with -1 for noise, and the number of clusters."""
     found = labels.astype(np.int64)
     clustered = found >= 0
@@ -154,17 +165,17 @@ class GaussianMixture(Clusterer):
 
 
 @dataclass(frozen=True)
-class _NearestSample(Clusterer):
+class NearestSample(Clusterer):
     """A scikit-learn clusterer without a rule for new samples: they join their nearest one."""
 
-    accepts = (FullDistances, RowFactors)
+    accepts: ClassVar[tuple[type, ...]] = (FullDistances, RowFactors)
 
     def needs(self, n: int, d: int) -> Needs:
         """Return "coordinates"; see `Clusterer.needs`."""
         return "coordinates"
 
     @abstractmethod
-    def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]: ...
+    def _labels(self, points: Any, k: int, seed: int) -> NDArray[np.integer]: ...
 
     @property
     def _rank(self) -> int:
@@ -180,111 +191,16 @@ class _NearestSample(Clusterer):
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         return self._cluster(X, k, seed)
 
-    def _cluster(self, points: Floats, k: int, seed: int) -> Clustering:
+    def _cluster(self, points: Any, k: int, seed: int) -> Clustering:
         if points.shape[1] == 0:  # all samples are equal
             points = np.zeros((len(points), 1))
-        found, notes = _quietly(self._labels, np.ascontiguousarray(points), k, seed)
-        labels, count = _numbered(found)
+        points = points if issparse(points) else np.ascontiguousarray(points)
+        found, notes = _quietly(self._labels, points, k, seed)
+        labels, count = numbered(found)
         return Clustering(labels, k or count, {"labels": labels}, not notes, None, notes)
 
     def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         labels: Ints = clustering.model["labels"][D.argmin(axis=1)]
-        return labels
-
-
-@dataclass(frozen=True)
-class HDBSCAN(_NearestSample):
-    """Clusters that persist over densities, and noise: scikit-learn's HDBSCAN.
-
-    Parameters
-    ----------
-    min_cluster_size : int, default 5
-        Samples of the smallest cluster.
-    min_samples : int, optional
-        Neighbours of a core sample, itself included; by default `min_cluster_size`.
-
-    Notes
-    -----
-    A new sample gets the label of its nearest one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import HDBSCAN, RowFactors
-    >>> view = RowFactors(np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2], [99.0]]))
-    >>> HDBSCAN(min_cluster_size=2).fit(view, None, seed=0).labels.tolist()
-    [0, 0, 0, 1, 1, 1, -1]
-    """
-
-    min_cluster_size: int = 5
-    min_samples: int | None = None
-
-    name: ClassVar[str] = "hdbscan"
-    finds_n_clusters: ClassVar[bool] = True
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "min_cluster_size": integer(2),
-        "min_samples": optional(integer(1)),
-    }
-
-    @property
-    def _rank(self) -> int:
-        return max(1, (self.min_samples or self.min_cluster_size) - 1)  # without itself
-
-    def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
-        n = len(points)
-        if n < max(self.min_cluster_size, self.min_samples or 1):
-            return np.full(n, -1)
-        library = sklearn.cluster.HDBSCAN(
-            min_cluster_size=self.min_cluster_size, min_samples=self.min_samples, copy=True
-        )
-        labels: Ints = library.fit_predict(points)
-        return labels
-
-
-@dataclass(frozen=True)
-class OPTICS(_NearestSample):
-    """Clusters of several densities from an ordering of the samples: scikit-learn's OPTICS.
-
-    Parameters
-    ----------
-    min_samples : int, default 5
-        Neighbours of a core sample, itself included.
-    xi : float, default 0.05
-        The steepness that bounds a cluster, in (0, 1).
-
-    Notes
-    -----
-    A new sample gets the label of its nearest one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from daskfc.clustering import OPTICS, RowFactors
-    >>> X = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
-    >>> OPTICS(min_samples=2).fit(RowFactors(X), None, seed=0).labels.tolist()
-    [0, 0, 0, 1, 1, 1]
-    """
-
-    min_samples: int = 5
-    xi: float = 0.05
-
-    name: ClassVar[str] = "optics"
-    finds_n_clusters: ClassVar[bool] = True
-    constraints: ClassVar[Mapping[str, Constraint]] = {
-        "min_samples": integer(2),
-        "xi": between_0_and_1(),
-    }
-
-    @property
-    def _rank(self) -> int:
-        return self.min_samples - 1
-
-    def _labels(self, points: Floats, k: int, seed: int) -> NDArray[np.integer]:
-        if len(points) < self.min_samples:
-            return np.full(len(points), -1)
-        library = sklearn.cluster.OPTICS(min_samples=self.min_samples, xi=self.xi)
-        with np.errstate(divide="ignore", invalid="ignore"):  # raised by equal samples
-            labels: Ints = library.fit_predict(points)
         return labels
 
 
@@ -353,7 +269,7 @@ class AffinityPropagation(Clusterer):
             )
             found, notes = _quietly(library.fit_predict, -view.matrix)
             exemplars = np.asarray(library.cluster_centers_indices_, dtype=np.int64)
-        labels, count = _numbered(found)
+        labels, count = numbered(found)
         model = {"exemplars": exemplars, "labels": labels}
         decisive = between_samples(view, exemplars)
         return Clustering(labels, count, model, not notes, None, notes, decisive)
@@ -377,7 +293,7 @@ def _library_class(name: Any) -> type[ClusterMixin] | None:
 
 
 @dataclass(frozen=True)
-class ScikitLearn(_NearestSample):
+class ScikitLearn(NearestSample):
     """Any clusterer of `sklearn.cluster`, by its name.
 
     Parameters

@@ -14,13 +14,8 @@ from daskfc.clustering.clusterers.kmeans import best_partition
 from daskfc.clustering.kernels.gaussian_graph import gaussian_graph, median_apart
 from daskfc.clustering.views.decisive import to_kth_nearest
 from daskfc.clustering.views.graphs import NeighbourGraph
-from daskfc.clustering.views.nearest import (
-    distances_of,
-    nearest_columns,
-    nearest_of_matrix,
-    nearest_of_points,
-)
-from daskfc.clustering.views.views import DistanceBlocks, FullDistances
+from daskfc.clustering.views.nearest import distances_of, nearest_columns
+from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
@@ -112,7 +107,7 @@ class Spectral(Clusterer):
 
     @property
     def graph_neighbors(self) -> int:
-        """Number of other samples that a `NeighbourGraph` must have for each sample."""
+        """See `Clusterer.graph_neighbors`."""
         return self.n_neighbors - 1
 
     def needs(self, n: int, d: int) -> Needs:
@@ -175,15 +170,7 @@ class Spectral(Clusterer):
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         if self.affinity == "gaussian":
             return self._fit(distances_of(X), k, seed)
-        self._check_neighbors(len(X))
-        return self._fit(nearest_of_points(X, self.graph_neighbors), k, seed)
-
-    def _check_neighbors(self, n: int) -> None:
-        if self.n_neighbors > n:
-            raise InvalidInput(
-                f"the 'n_neighbors' parameter of spectral must be at most the number of samples, "
-                f"{n}; got {self.n_neighbors}. Lower it or add samples."
-            )
+        return self._fit(self._neighbours(RowFactors(X)), k, seed)
 
     def _graph(self, view: _View, k: int, seed: int) -> NormalisedAdjacency:
         if self.affinity == "gaussian":
@@ -193,17 +180,8 @@ class Spectral(Clusterer):
             assert isinstance(view, FullDistances)
             weights = view.matrix * -gamma
             return NormalisedAdjacency.of(np.exp(weights, out=weights))
-        self._check_neighbors(view.n)
-        if isinstance(view, FullDistances):
-            view = nearest_of_matrix(view.matrix, self.graph_neighbors)
-        assert isinstance(view, NeighbourGraph)
-        if view.n_neighbors < self.graph_neighbors:
-            raise InvalidInput(
-                f"the graph given to spectral must hold {self.graph_neighbors} others of each "
-                f"sample (n_neighbors counts the sample itself); got {view.n_neighbors}. "
-                f"Build it with more or lower n_neighbors."
-            )
-        return NormalisedAdjacency.of(neighbour_affinity(view, self.n_neighbors))
+        graph = self._neighbours(view)
+        return NormalisedAdjacency.of(neighbour_affinity(graph, self.n_neighbors))
 
     def _cluster(self, graph: NormalisedAdjacency, k: int, seed: int) -> Clustering:
         embedding = laplacian_embedding(graph, k, seed)

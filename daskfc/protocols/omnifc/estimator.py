@@ -90,7 +90,7 @@ class OmniFC(FederatedClusterer):
     clusterer : str, mapping or Clusterer
         ``"spectral"``, ``"landmark-spectral"``, ``"dbscan"``, ``"hierarchical"``,
         ``"k-medoids"``, ``"k-means"``, ``"fuzzy-c-means"``, ``"gaussian-mixture"``, ``"nmf"``,
-        ``"kernel-k-means"``, ``"nystroem-k-means"``, ``"hdbscan"``, ``"optics"``,
+        ``"kernel-k-means"``, ``"nystroem-k-means"``, ``"hdbscan"``, ``"umap"``, ``"optics"``,
         ``"affinity-propagation"``; with parameters as ``{"dbscan": {"eps": 0.5}}``; or another
         one of scikit-learn's, as ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give
         the labels of the pooled samples: NMF factorises rows of distances, because samples may
@@ -368,8 +368,7 @@ class OmniFC(FederatedClusterer):
         """Have the server build the clusterer's input, exact up to squared distances `nearest`."""
         federation, n = distances.federation, distances.n_samples
         need, reader = self._read(clusterer, distances, k)
-        n_neighbors = clusterer.graph_neighbors if isinstance(clusterer, Spectral) else None
-        n_neighbors = n_neighbors if need == "neighbours" else None
+        n_neighbors = clusterer.graph_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         graph: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
         sample = {"n": n, "seed": seeds.integer_seed(self.seed_, "silhouette")}
@@ -410,9 +409,11 @@ class OmniFC(FederatedClusterer):
         """Return a clusterer's kind of input, blocks if memory is short, and its own memory."""
         n, name = distances.n_samples, clusterer.name
         need: str = clusterer.needs(n, distances.n_features)
-        if need in ("rows", "coordinates") and self.distances != "blocks":
-            return need, Reader(name, clusterer.row_bytes(n, k))
-        whole = Reader(name, int(clusterer.matrices * 8 * n * n))
+        own = clusterer.row_bytes(n, k)
+        graph = need in ("neighbours", "radius") and (n > _FEW or self.distances == "landmark")
+        if graph or (need in ("rows", "coordinates") and self.distances != "blocks"):
+            return need, Reader(name, own)
+        whole = Reader(name, int(clusterer.matrices * 8 * n * n) + own)
         by_blocks = clusterer.block_bytes(n, k) if need == "full" else None
         if by_blocks is None or distances.sizing.holds(whole):
             return need, whole
@@ -482,10 +483,10 @@ class OmniFC(FederatedClusterer):
 
 def _check_neighbours(clusterer: Clusterer, n: int, n_features: int) -> None:
     """Refuse a graph of more neighbours than there are samples."""
-    in_a_graph = clusterer.needs(n, n_features) == "neighbours"
-    if in_a_graph and isinstance(clusterer, Spectral) and clusterer.n_neighbors > n:
+    most = clusterer.graph_neighbors + 1
+    if clusterer.needs(n, n_features) == "neighbours" and most > n:
         raise InvalidInput(
-            f"spectral clustering of {n} samples can have no graph of {clusterer.n_neighbors} "
-            f"neighbours each, the sample itself among them. Give clusterer={{'spectral': "
+            f"{clusterer.name} clustering of {n} samples can have no graph of {most} "
+            f"neighbours each, the sample itself among them. Give clusterer={{{clusterer.name!r}: "
             f"{{'n_neighbors': {n}}}}} or fewer, or add samples."
         )

@@ -140,7 +140,7 @@ def test_a_clusterer_that_reads_no_blocks_is_refused_with_what_it_would_take(
     small = dict.fromkeys(federation.parties, 10**9) | {"server": 309_000_000}
     monkeypatch.setattr(Federation, "limits", lambda self: small)
     spec = {"scikit-learn": {"estimator": "DBSCAN", "on": "distances"}}
-    said = r"and scikit-learn on all distances, would take 0\.2\d GB of memory at party 'server'"
+    said = r"and scikit-learn on them, would take 0\.2\d GB of memory at party 'server'"
     with pytest.raises(ResourceRefused, match=said):
         OmniFC(clusterer=spec).fit(federation)
     assert federation.ledger.payload_bytes < 10_000  # nothing was shared out

@@ -131,7 +131,7 @@ def test_what_the_clusterer_reads_at_once_is_refused_before_the_run():
     check(needs(work, 2048), {"server": 4 * GB})
     reader = Reader("k-medoids", memory=2 * 8 * 70_000**2)
     need = needs(dataclasses.replace(work, reader=reader), 2048)
-    said = r"exact distances .*, and k-medoids on all distances, would take 78\.75"
+    said = r"exact distances .*, and k-medoids on them, would take 78\.75"
     with pytest.raises(ResourceRefused, match=said):
         check(need, {"server": 4 * GB})
 
@@ -176,7 +176,10 @@ def test_small_data_get_one_panel():
         ({"mode": "rows"}, "one of 'full', 'neighbours', 'radius'; got 'rows'"),
         ({"n_neighbors": None}, "must be given with mode 'neighbours'"),
         ({"mode": "full"}, "and with no other; got 10 with mode 'full'"),
-        ({"reader": Reader("ward")}, "must be left out unless the mode is 'full'"),
+        (
+            {"mode": "radius", "n_neighbors": None, "reader": Reader("ward")},
+            "must be left out with mode 'radius'",
+        ),
         ({"residue_bytes": 2}, "one of 1, 4; got 2"),
     ],
 )

@@ -24,8 +24,9 @@ def view_bytes(
     screen = min(_SCREEN, _EACH * n_samples**2)
     if keep == "radius":
         return screen + min(_PAIRS, 8 * n_samples**2)
+    k = n_neighbors or 0
     # listed pairs of a row are four times its neighbours at most, in a few copies
-    return screen + n_samples * ((n_neighbors or 0) + 1) * 288
+    return max(screen + n_samples * (k + 1) * 288, n_samples * k * 12 + reader.memory)
 
 
 def landmark_needs(

@@ -41,16 +41,16 @@ _SMALL = 4_000_000  # ours: Python objects, markers, codecs
 
 @dataclass(frozen=True)
 class Reader:
-    """The clusterer that reads all distances at the server, its own memory and disk in bytes."""
+    """The clusterer that reads distances or their graph at the server, its memory and disk."""
 
     name: str = ""
-    memory: int = 0  # including the distances, if it keeps them all
-    disk: int = 0
+    memory: int = 0  # bytes, including the distances, if it keeps them all
+    disk: int = 0  # bytes
 
     @property
     def beside(self) -> str:
         """The part about it in a sentence on the distances."""
-        return f", and {self.name} on all distances," if self.name else ""
+        return f", and {self.name} on them," if self.name else ""
 
 
 NOBODY = Reader()
@@ -94,10 +94,10 @@ class Workload:
                 f"the 'n_neighbors' parameter of Workload must be given with mode 'neighbours' and "
                 f"with no other; got {self.n_neighbors!r} with mode {self.mode!r}."
             )
-        if self.mode != "full" and self.reader != NOBODY:
+        if self.mode == "radius" and self.reader != NOBODY:
             raise InvalidInput(
-                f"the 'reader' parameter of Workload must be left out unless the mode is 'full'; "
-                f"got {self.reader!r} with mode {self.mode!r}."
+                f"the 'reader' parameter of Workload must be left out with mode 'radius'; "
+                f"got {self.reader!r}."
             )
 
     @property
@@ -196,7 +196,8 @@ def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], in
     state, graph = n * k * 16, n * k * 12
     sorting = _sorting(k, b)
     # the limits' lists stay while the graph is made; a few pieces are unpacked at a time
-    return (state + sorting + 6 * cell, state + graph + 6 * cell), panels * panels * cell
+    after = max(state + graph + 6 * cell, graph + w.reader.memory)
+    return (state + sorting + 6 * cell, after), panels * panels * cell
 
 
 def _gb(n_bytes: float) -> str:

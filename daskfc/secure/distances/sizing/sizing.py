@@ -113,7 +113,7 @@ class Sizing:
             mode=keep,
             n_neighbors=n_neighbors,
             distance_bytes=8,
-            reader=reader if keep == "full" else NOBODY,
+            reader=NOBODY if keep == "radius" else reader,
         )
 
     def landmarks(self, rank: int) -> int:
