@@ -50,6 +50,14 @@ class SharedComputation:
     ----------
     Araki, Furukawa, Lindell, Nof, Ohara, "High-throughput semi-honest secure three-party
     computation with an honest majority", CCS 2016.
+
+    Examples
+    --------
+    >>> from daskfc.secure.shared import DensityClusters
+    >>> from daskfc.secure.three_parties import DensityOfShares, SharedComputation
+    >>> def labels(federation, rows, n):         # rows: PerClient of whole numbers below 2^10
+    ...     task = DensityOfShares(DensityClusters(n, 2, 10, squared_eps=9, min_samples=5))
+    ...     return SharedComputation(federation).labels(rows, task)
     """
 
     def __init__(self, federation: Federation, members: tuple[str, ...] | None = None) -> None:
@@ -104,7 +112,7 @@ class SharedComputation:
         )
         x = federation.on_clients(steps.gathered, shared, members=members, clients=members)
         turn = federation.on_clients(steps.begun, keys, x, task, **here, clients=members)
-        turn = self._ended(turn)
+        turn = self._ended(turn, task.cost(2).rounds)
         parts = federation.exchange(
             steps.label_summands, turn, clients=members, receivers=tuple(rows)
         )
@@ -112,8 +120,8 @@ class SharedComputation:
             steps.labels_of, parts, task=task, members=members, clients=tuple(rows)
         )
 
-    def _ended(self, turn: PerClient[Local[steps.Turn]]) -> PerClient[Local[steps.Turn]]:
-        """Take rounds until the program has ended."""
+    def _ended(self, turn: PerClient[Local[steps.Turn]], most: int) -> PerClient[Local[steps.Turn]]:
+        """Take rounds until the program has ended, `most` by estimate."""
         federation, members = self._federation, self.members
         before = PerClient({one: (members[i - 1],) for i, one in enumerate(members)})
         first = members[0]
@@ -125,6 +133,6 @@ class SharedComputation:
                 turn = federation.on_clients(steps.advanced, turn, words, clients=members)
             told = federation.publish(steps.rounds_taken, turn[first], party=first)
             self.n_rounds = told.n_rounds
-            federation.report_progress("rounds", told.n_rounds, told.n_rounds)
+            federation.report_progress("rounds", told.n_rounds, max(most, told.n_rounds))
             if told.ended:
                 return turn
