@@ -64,9 +64,9 @@ ABOUT = {
     "beside nearest neighbours with lobpcg; server and scikit-learn have one thread of BLAS.",
     "kCAGC beside AGC": "Cells of the paper's Tables II: Cora, 50 starts; beside AGC on the pooled "
     "columns in one process, with the threads of BLAS that it takes. *k̂*: local clusters.",
-    "OmniFC on exact distances beside scikit-learn": "Ten clients; server and scikit-learn have "
-    "one thread of BLAS. *Pooled*: the server's own clusterer on the pooled samples, in a process "
-    "alone.",
+    "OmniFC on exact distances beside scikit-learn": "Ten clients of one thread; server and "
+    "scikit-learn have as many as said. *Pooled*: the server's own clusterer on the pooled "
+    "samples, in a process alone.",
     "Workers of the server": "A graph of nine neighbours of 40,000 samples by one worker of the "
     "server, by two, and by eight if their part takes an eighth, beside brute force on one thread.",
     "Blocks of distances by workers of the server": "8,000 samples of 784 features at six clients, "

@@ -153,14 +153,15 @@ def compare(
     return result
 
 
-def rows_of(sizes: tuple[int, ...], place: Path) -> list[dict]:
+def rows_of(sizes: tuple[int, ...], threads: int, place: Path) -> list[dict]:
     """Return a line a size and clusterer."""
     rows = []
     for n in sizes:
-        for name, found in compare(n, CLUSTERERS, source=source_of(DATA, n, place)).items():
+        source = source_of(DATA, n, place)
+        for name, found in compare(n, CLUSTERERS, source=source, threads=threads).items():
             theirs = found["sklearn"]["seconds"]
             rows.append(
-                {"samples": n, "clusterer": name, "OmniFC, s": found["seconds"],
+                {"samples": n, "threads": threads, "clusterer": name, "OmniFC, s": found["seconds"],
                  "scikit-learn, s": theirs, "ratio": found["ratio"],
                  "pooled, s": found["pooled"], "to pooled": found["seconds"] / found["pooled"],
                  "wire, GB": found["wire"] / 1e9, "server, MB": found["server"] / 1e6,
@@ -170,12 +171,19 @@ def rows_of(sizes: tuple[int, ...], place: Path) -> list[dict]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, os.cpu_count() or 1], ids=["one", "all"])
+def test_threads(benchmark, tmp_path, threads):
+    if not benchmark.enabled:
+        pytest.skip("a benchmark; test_report has few samples")
+    benchmark.group = "OmniFC on exact distances beside scikit-learn"
+    rows = benchmark.pedantic(rows_of, ((10_000, *LARGE), threads, tmp_path))
+    benchmark.extra_info["rows"] = rows
+
+
+@pytest.mark.slow
 def test_report(benchmark, tmp_path, capsys):
     if benchmark.enabled:
-        benchmark.group = "OmniFC on exact distances beside scikit-learn"
-        rows = benchmark.pedantic(rows_of, ((10_000, *LARGE), tmp_path))
-        benchmark.extra_info["rows"] = rows
-        return
+        pytest.skip("few samples; test_threads measures")
     source = source_of(None, 1600, tmp_path)
     result = benchmark.pedantic(compare, (1600, ("k-means",)), {"source": source, "skew": 0.0})
     found = result["k-means"]
