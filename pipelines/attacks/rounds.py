@@ -20,7 +20,7 @@ def subset_dictionaries(participation: float, rounds: int = 60) -> tuple[int, fl
     Z, members, sums, owns, before = X[random.permutation(150)[:12]], [], [], [], []
     for _ in range(rounds):
         active = np.sort(random.permutation(5)[: round(5 * participation)])
-        own = [local_update(x, Z, 2.5, 1e-3, steps=1, kind="preconditioned") for x in clients]
+        own = [local_update(x, Z, 2.5, 1e-3, steps=1) for x in clients]
         members.append(np.isin(np.arange(5), active).astype(float))
         owns, before = [*owns, own], [*before, Z]
         sums.append(np.sum([own[i] for i in active], axis=0))

@@ -25,7 +25,7 @@ OMNIFC = {"method": "OmniFC", "params": {"n_clusters": 3}, "compare": ["k-FED"]}
 def test_a_plan_is_tables_and_leaves_no_run(planned, tmp_path):
     result = planned(OMNIFC)
     assert result.exit_code == 0, result.output
-    for word in ("k-FED", "CodedRows", "client → client", "280.0 MB", "Assumed: columns"):
+    for word in ("k-FED", "CodedRows", "client → client", "280.1 MB", "Assumed: columns"):
         assert word in result.stdout
     assert not Path(tmp_path, "runs").exists()
 

@@ -108,14 +108,14 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
         Here.keys.add(driver_key)
         stack.callback(Here.keys.discard, driver_key)
         # clients compute beside each other, and so do the server's workers; both take turns
-        busy = {"client": len(urls), "server": 1 + len(workers)}
+        busy = dict.fromkeys(urls, len(urls)) | dict.fromkeys((SERVER, *workers), 1 + len(workers))
         parties = {
             name: PartyOptions(
                 name=name,
                 role=role_of(name),
                 scratch=str(scratch / name),
                 store=urls.get(name),
-                threads=config.limits(name).threads(busy[role_of(name)]),
+                threads=config.limits(name).threads(busy[name]),
                 latency=config.latency,
                 bandwidth=config.bandwidth,
                 driver_key=driver_key,

@@ -156,12 +156,12 @@ def test_a_repeated_start_cannot_subtract_noise(what):
 
         def told(Z, steps):
             return weighted_update(
-                X, Dictionary(Z), plan, KEY, ridge=1e-3, steps=steps, kind="preconditioned",
+                X, Dictionary(Z), plan, KEY, ridge=1e-3, steps=steps,
                 uniform=True, noise=noise, number=1,
             ).values  # fmt: skip
 
         def change(Z, steps):
-            return local_update(X, Z, 1.0, 1e-3, steps=steps, kind="preconditioned") - Z
+            return local_update(X, Z, 1.0, 1e-3, steps=steps) - Z
 
         other = (Z + 0.1, 1) if what == "dictionary" else (Z, 3)
         found = told(Z, 1) - told(*other)
@@ -182,7 +182,7 @@ def test_a_change_of_the_dictionary_is_shortened_whatever_the_data():
     for scale in (1.0, 100.0):
         X = scale * np.random.default_rng(1).normal(size=(30, 4))
         part = weighted_update(
-            X, Dictionary(Z), plan, KEY, ridge=1e-3, steps=1, kind="preconditioned",
+            X, Dictionary(Z), plan, KEY, ridge=1e-3, steps=1,
             uniform=False, noise=noise, number=1,
         )  # fmt: skip
         assert isinstance(part, Noised)

@@ -101,7 +101,7 @@ class Sizing:
             needed |= {SERVER: need.server_bytes}
             needed |= dict.fromkeys(workers[:count], need.worker_bytes)
             if all(fits(of, limits.get(name)) for name, of in needed.items()):
-                self._federation.foresee(needed, need.operation)
+                self._federation.foresee(needed, need.operation.rstrip(","))
                 return (SERVER, *workers[:count])
         if workers:
             log.info("no room for blocks at the server's workers, which it decodes alone")
@@ -167,7 +167,7 @@ class Sizing:
         limits = self._limits()
         check(need, limits, free_disk=free_disk)
         parties = {n: need.server_bytes if n == SERVER else need.evaluator_bytes for n in limits}
-        self._federation.foresee(parties, need.operation)
+        self._federation.foresee(parties, need.operation.rstrip(","))
 
     def _limits(self) -> dict[str, int | None]:
         limits = self._federation.limits()
