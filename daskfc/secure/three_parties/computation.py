@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.errors import DecodingError, InvalidInput, PartyError
+from daskfc.errors import DecodingError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.shared.party import N_PARTIES
 from daskfc.secure.three_parties import steps
@@ -18,7 +18,11 @@ __all__ = ["SharedComputation"]
 _AT_ONCE = 16  # ours: rounds asked for before one looks whether the program has ended
 _STARTS = 3  # ours: of one computation, each with new keys, where members are started anew
 
-_ANEW = (steps.advanced.__name__, DecodingError.__name__)
+_ANEW = {
+    (steps.advanced.__name__, DecodingError.__name__),
+    (steps.begun.__name__, PrivacyError.__name__),
+}
+"""How steps fail that are to be done again after a member was started anew."""
 
 log = logging.getLogger("daskfc.secure")
 
@@ -93,7 +97,7 @@ class SharedComputation:
             try:
                 return self._labels(rows, task)
             except PartyError as error:
-                if start == _STARTS or (error.step, error.error_type) != _ANEW:
+                if start == _STARTS or (error.step, error.error_type) not in _ANEW:
                     raise
                 log.warning("a member of a computation on shares is gone: it begins again")
         raise AssertionError
@@ -110,15 +114,13 @@ class SharedComputation:
         shared = federation.exchange(
             steps.cut_rows, rows, **here, clients=tuple(rows), receivers=members
         )
-        x = federation.on_clients(steps.gathered, shared, members=members, clients=members)
+        x = federation.on_clients(steps.gathered, shared, **here, clients=members)
         turn = federation.on_clients(steps.begun, keys, x, task, **here, clients=members)
         turn = self._ended(turn, task.cost(2).rounds)
         parts = federation.exchange(
             steps.label_summands, turn, clients=members, receivers=tuple(rows)
         )
-        return federation.on_clients(
-            steps.labels_of, parts, task=task, members=members, clients=tuple(rows)
-        )
+        return federation.on_clients(steps.labels_of, parts, task=task, **here, clients=tuple(rows))
 
     def _ended(self, turn: PerClient[Local[steps.Turn]], most: int) -> PerClient[Local[steps.Turn]]:
         """Take rounds until the program has ended, `most` by estimate."""

@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from daskfc.federation import Message, array
+from daskfc.federation import Message, array, text
 
 __all__ = ["LabelSummand", "RoundsTaken", "SharedRows", "SharedWords"]
+
+_TAG = 32  # characters of a name of a computation
 
 
 class SharedRows(
@@ -15,6 +17,7 @@ class SharedRows(
 ):
     """One party's summands of a client's rows."""
 
+    tag: str = text(_TAG)
     values: np.ndarray = array(2, "row", "column", dtype="uint64")
 
 
@@ -26,6 +29,8 @@ class SharedWords(
 ):
     """What a party tells the one before it in a round; nothing once the program has ended."""
 
+    tag: str = text(_TAG)
+    round: int
     values: np.ndarray = array("word", dtype="uint64")
 
 
@@ -37,6 +42,7 @@ class LabelSummand(
 ):
     """One summand of the planes of bits of a client's labels."""
 
+    tag: str = text(_TAG)
     planes: np.ndarray = array("plane", "word", dtype="uint64")
 
 

@@ -11,6 +11,7 @@ from daskfc.secure.three_parties.tasks import DensityOfShares, LabelTask
 
 __all__ = ["STAND_INS"]
 
+_TAG = "0" * 32
 _PASSES = "passes until clusters on shares no longer join"
 
 
@@ -42,9 +43,9 @@ def _begun(shares: Mapping[str, int], task: LabelTask, rehearsal: Rehearsal) -> 
 def _words_of(turn: _Turn, members: tuple[str, ...], party: str) -> dict[str, Sizes]:
     before = members[members.index(party) - 1]
     if turn.ended:
-        return {before: Sizes(word=0)}
+        return {before: Sizes(tag=_TAG, word=0)}
     first, last = (turn.words * number // turn.rounds for number in (turn.number - 1, turn.number))
-    return {before: Sizes(word=last - first)}
+    return {before: Sizes(tag=_TAG, word=last - first)}
 
 
 def _advanced(turn: _Turn) -> _Turn:
@@ -57,7 +58,7 @@ STAND_INS: StandIns = {
     },
     steps.agreed: lambda: None,
     steps.cut_rows: lambda rows, members: {
-        member: Sizes(row=rows.shape[0], column=rows.shape[1]) for member in members
+        member: Sizes(tag=_TAG, row=rows.shape[0], column=rows.shape[1]) for member in members
     },
     steps.gathered: _gathered,
     steps.begun: _begun,
@@ -67,7 +68,8 @@ STAND_INS: StandIns = {
         n_rounds=min(turn.number, turn.rounds), ended=int(turn.ended)
     ),
     steps.label_summands: lambda turn: {
-        client: Sizes(plane=turn.n_planes, word=-(-n // 64)) for client, n in turn.sizes.items()
+        client: Sizes(tag=_TAG, plane=turn.n_planes, word=-(-n // 64))
+        for client, n in turn.sizes.items()
     },
     steps.labels_of: lambda data: of_shape(data.n_samples, dtype="int64"),
 }

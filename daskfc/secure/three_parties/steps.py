@@ -1,6 +1,7 @@
 """Steps of a computation on shares, at the clients: keys, summands, rounds, and labels."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
@@ -96,7 +97,7 @@ def cut_rows(
     stream = secret.derive("summands", tag).stream()
     pairs = cut_numbers(rows, stream.fill)
     return {
-        member: SharedRows(np.stack([pair.own, pair.following]))
+        member: SharedRows(tag, np.stack([pair.own, pair.following]))
         for member, pair in zip(members, pairs, strict=True)
     }
 
@@ -110,8 +111,11 @@ class Shares:
 
 
 @takes(members=some_clients)
-def gathered(parts: Mapping[str, SharedRows], members: tuple[str, ...], party: str) -> Shares:
+def gathered(
+    parts: Mapping[str, SharedRows], members: tuple[str, ...], tag: str, party: str
+) -> Shares:
     """Put this member's shares of all clients' rows together, by the clients' names."""
+    _check_tags(parts, tag)
     clients = sorted(parts)
     own, following = np.concatenate([parts[client].values for client in clients], axis=1)
     last = np.cumsum([parts[client].values.shape[1] for client in clients]).tolist()
@@ -120,11 +124,22 @@ def gathered(parts: Mapping[str, SharedRows], members: tuple[str, ...], party: s
     return Shares(Numbers(members.index(party), own, following), places)
 
 
+def _check_tags(messages: Mapping[str, SharedRows | SharedWords | LabelSummand], tag: str) -> None:
+    strange = sorted(name for name, message in messages.items() if message.tag != tag)
+    if strange:
+        raise DecodingError(
+            f"what {', '.join(strange)} sent is of another computation on shares than {tag!r}. "
+            "Start the run again."
+        )
+
+
 class Running:
     """A program under way at one member, which cannot go back."""
 
-    def __init__(self, program: Program[Bits], places: Mapping[str, tuple[int, int]]) -> None:
-        self._program, self.places, self.n_rounds = program, places, 0
+    def __init__(
+        self, program: Program[Bits], tag: str, places: Mapping[str, tuple[int, int]]
+    ) -> None:
+        self._program, self.tag, self.places, self.n_rounds = program, tag, places, 0
 
     def turn(self, received: Words | None) -> "Turn":
         """Go on to the next round, with the words of the last one."""
@@ -165,28 +180,29 @@ def begun(
             f"the task of a computation on shares must be for {task.shape} samples and features, "
             f"those that clients shared; they are {x.shape}. Start the run again."
         )
-    content = hashlib.sha256(repr((task, members)).encode())
-    for held in (x.own, x.following):
-        content.update(np.ascontiguousarray(held).data)
-    keys.once.hold("shares", tag, content.digest())
+    # once: to other words of the others, a second program would answer behind the same masks
+    keys.once.hold("streams", tag, os.urandom(16))
     own = Party(
         members.index(party), keys.before, keys.after, run=tag, start=keys.start, members=members
     )
-    return Running(task.program(own, x), shares.places).turn(None)
+    return Running(task.program(own, x), tag, shares.places).turn(None)
 
 
 def words_of(turn: Turn, members: tuple[str, ...], party: str) -> dict[str, SharedWords]:
     """Send the words of a round to the member before."""
     words = np.empty(0, np.uint64) if turn.words is None else turn.words.reshape(-1)
-    return {members[members.index(party) - 1]: SharedWords(words)}
+    before = members[members.index(party) - 1]
+    return {before: SharedWords(turn.running.tag, turn.number, words)}
 
 
 def advanced(turn: Turn, received: Mapping[str, SharedWords]) -> Turn:
     """Take the words of the member after into the next round; a program that ended stays so."""
     if turn.words is None:
         return turn
+    _check_tags(received, turn.running.tag)
     (message,) = received.values()
-    if turn.number != turn.running.n_rounds or message.values.size != turn.words.size:
+    numbers = {turn.number, turn.running.n_rounds, message.round}
+    if len(numbers) > 1 or message.values.size != turn.words.size:
         raise DecodingError(
             f"round {turn.number} of a computation on shares was asked for again, or a member is "
             "in another one: somebody was started anew. Start the run again; it begins from the "
@@ -206,7 +222,7 @@ def label_summands(turn: Turn) -> dict[str, LabelSummand]:
         raise DecodingError("a computation on shares has not ended, and has no labels yet.")
     bits = np.unpackbits(turn.planes.own.view(np.uint8), axis=1, bitorder="little")
     return {
-        client: LabelSummand(_packed(bits[:, first:last]))
+        client: LabelSummand(turn.running.tag, _packed(bits[:, first:last]))
         for client, (first, last) in turn.running.places.items()
     }
 
@@ -224,6 +240,7 @@ def labels_of(
     data: ClientStore,
     task: LabelTask,
     members: tuple[str, ...],
+    tag: str,
 ) -> NDArray[np.int64]:
     """Return the labels of this client's samples, from the three members' summands."""
     if set(parts) != set(members):
@@ -231,6 +248,7 @@ def labels_of(
             f"labels need the summands of {', '.join(members)}; got those of "
             f"{', '.join(sorted(parts)) or 'nobody'}. Start the run again."
         )
+    _check_tags(parts, tag)
     planes = np.bitwise_xor.reduce([part.planes for part in parts.values()])
     bits = np.unpackbits(planes.view(np.uint8), axis=1, count=data.n_samples, bitorder="little")
     return task.labels(bits)

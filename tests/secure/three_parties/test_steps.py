@@ -1,6 +1,5 @@
 """Steps of a computation on shares: keys, summands and rounds, once each."""
 
-import pickle
 from collections import namedtuple
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.secure.shared import Lloyd, Numbers, Seeding, put_together
 from daskfc.secure.three_parties import CentresOfShares
-from daskfc.secure.three_parties.messages import SharedWords
+from daskfc.secure.three_parties.messages import LabelSummand, SharedWords
 from daskfc.secure.three_parties.steps import (
     advanced,
     agreed,
@@ -52,7 +51,7 @@ def three(tag="t", rows=ROWS):
     keys = {one: agreed(got[one], MEMBERS, tag, secrets[one], one) for one in MEMBERS}
     cut, rest = (cut_rows(r, MEMBERS, tag, SecretKey.from_os()) for r in (rows[:4], rows[4:]))
     parts = {one: {"b": cut[one], "other": rest[one]} for one in MEMBERS}
-    x = {one: gathered(parts[one], MEMBERS, one) for one in MEMBERS}
+    x = {one: gathered(parts[one], MEMBERS, tag, one) for one in MEMBERS}
     return secrets, keys, x
 
 
@@ -93,18 +92,27 @@ def test_summands_are_the_rows_and_the_same_if_they_are_asked_for_again():
             cut_rows(rows, members, "t", secret, site)
 
 
-def test_a_program_begins_once_with_one_content():
+def test_a_program_begins_once():
+    """Else other words of the others would be answered behind the same masks."""
     _, keys, x = three()
-    first = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")
-    again = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")  # a step that is done again
-    np.testing.assert_array_equal(first.words, again.words)
-    changed = CentresOfShares(TASK.lloyd, TASK.seeding, (1, 5))
-    other = replace(x["a"], numbers=x["a"].numbers + 1)
-    for shares, task in ((other, TASK), (x["a"], changed)):
-        with pytest.raises(PrivacyError, match="the shares of 't' were used for another content"):
-            begun(keys["a"], shares, task, MEMBERS, "t", "a")
-    with pytest.raises(PrivacyError, match="cannot be copied"):
-        pickle.dumps(first)
+    begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")
+    for shares in (x["a"], replace(x["a"], numbers=x["a"].numbers + 1)):
+        with pytest.raises(PrivacyError, match="the streams of 't' were used for another content"):
+            begun(keys["a"], shares, TASK, MEMBERS, "t", "a")
+
+
+def test_messages_of_another_computation_are_refused():
+    _, keys, x = three()
+    turn = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")
+    with pytest.raises(DecodingError, match="what b sent is of another computation on shares"):
+        advanced(turn, {"b": SharedWords("u", 1, turn.words.reshape(-1))})
+    rows = cut_rows(ROWS, MEMBERS, "u", SecretKey.from_os())
+    with pytest.raises(DecodingError, match="what site sent is of another computation on shares"):
+        gathered({"site": rows["a"]}, MEMBERS, "t", "a")
+    planes = np.zeros((2, 1), np.uint64)
+    parts = {one: LabelSummand("t", planes) for one in "ab"} | {"c": LabelSummand("u", planes)}
+    with pytest.raises(DecodingError, match="what c sent is of another computation"):
+        labels_of(parts, Store(4), TASK, MEMBERS, "t")
 
 
 def hostile(**fields):
@@ -159,26 +167,28 @@ def test_rounds_give_labels_and_an_ended_program_says_nothing_more():
     turns, before = in_turns(keys, x)
     assert {turn.number for turn in turns.values()} == {len(before)}
     assert words_of(turns["a"], MEMBERS, "a")["c"].values.size == 0
-    assert advanced(turns["a"], {"b": SharedWords(np.empty(0, np.uint64))}) is turns["a"]
+    assert advanced(turns["a"], {"b": SharedWords("t", 1, np.empty(0, np.uint64))}) is turns["a"]
     parts = {one: label_summands(turns[one]) for one in MEMBERS}
     assert {client for part in parts.values() for client in part} == {"b", "other"}
     found = [
-        labels_of({m: parts[m][client] for m in MEMBERS}, Store(n), TASK, MEMBERS).tolist()
+        labels_of({m: parts[m][client] for m in MEMBERS}, Store(n), TASK, MEMBERS, "t").tolist()
         for client, n in (("b", 4), ("other", 2))
     ]
     assert found == [[0, 0, 0, 1], [0, 1]]
     with pytest.raises(DecodingError, match="labels need the summands of a, b, c; got those of a"):
-        labels_of({"a": parts["a"]["b"]}, Store(4), TASK, MEMBERS)
+        labels_of({"a": parts["a"]["b"]}, Store(4), TASK, MEMBERS, "t")
 
 
 def test_a_round_is_not_taken_twice_and_not_with_words_of_another():
     _, keys, x = three()
     _, before = in_turns(keys, x)
-    words = {"b": SharedWords(before[0]["b"].words.reshape(-1))}
+    words = {"b": SharedWords("t", 1, before[0]["b"].words.reshape(-1))}
     with pytest.raises(
         DecodingError, match="round 1 of a computation on shares was asked for again"
     ):
         advanced(before[0]["a"], words)
     fresh = begun(*(three()[i]["a"] for i in (1, 2)), TASK, MEMBERS, "t", "a")
     with pytest.raises(DecodingError, match="or a member is in another one"):
-        advanced(fresh, {"b": SharedWords(words["b"].values[:-1])})
+        advanced(fresh, {"b": SharedWords("t", 2, words["b"].values)})
+    with pytest.raises(DecodingError, match="or a member is in another one"):
+        advanced(fresh, {"b": SharedWords("t", 1, words["b"].values[:-1])})
