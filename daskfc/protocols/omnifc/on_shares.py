@@ -5,13 +5,13 @@ Paper       None: OmniFC's server learns all distances. This is DBSCAN and k-mea
 """
 
 import logging
-from collections.abc import Iterator
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.clustering import DBSCAN, Clusterer, KMeans
-from daskfc.coding import LagrangeCode, ResidueSystem, quantise
+from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.distances.routes.grids import choose_grid, place_of_samples
@@ -26,7 +26,8 @@ __all__ = ["ITERATIONS", "check_on_shares", "labels_on_shares", "whole_rows"]
 
 ITERATIONS = 20
 """Of k-means, at most: their number is fixed before, as nobody sees when labels stay."""
-_BITS = 16  # ours: of a feature in k-means, so that centres are rounded finely
+_BITS, _LEAST_BITS = 16, 8  # ours: of a feature in k-means, whose centres are rounded as finely
+_BEYOND = 1 << 62
 _AT_ONCE = 1 << 20  # comparisons
 log = logging.getLogger("daskfc.protocols")
 
@@ -52,20 +53,19 @@ def check_on_shares(clusterer: Clusterer, n_colluding: int | None, n_clients: in
 
 
 def whole_rows(
-    data: ClientStore, centre: Centre | None = None, *, system: ResidueSystem, shift: int
+    data: ClientStore, centre: Centre | None = None, *, scale: float, bits: int
 ) -> NDArray[np.int64]:
-    """Return the samples on the grid, (n, d), with `shift` zero bits behind the point."""
-    point = None if centre is None else centre.point
-    parts = [
-        quantise(data.rows(start, stop), system, center=point) << shift
-        for start, stop in _spans(data.n_samples, data.chunk_rows)
-    ]
-    return np.concatenate(parts)
-
-
-def _spans(n: int, step: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, n, step):
-        yield start, min(start + step, n)
+    """Return the samples times a scale as whole numbers (n, d) below 2^bits, or refuse them."""
+    point = 0.0 if centre is None else centre.point
+    found = np.empty((data.n_samples, data.n_features), dtype=np.int64)
+    for start, block in data.blocks():
+        rows = np.rint((block - point) * scale)
+        if not (np.abs(rows) < 2.0**bits).all():  # also where a value is missing
+            raise OverflowRefused(
+                "samples lie beyond the range that the clients told. Start the run again."
+            )
+        found[start : start + len(rows)] = rows
+    return found
 
 
 def labels_on_shares(
@@ -88,42 +88,56 @@ def labels_on_shares(
             f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; got "
             f"{n_clusters}. Lower it or add samples."
         )
-    bits = int(place.public.radius * system.scale + 1).bit_length()
+    largest = max(1.0, place.public.radius * system.scale + 1)
     task: LabelTask
     if isinstance(clusterer, DBSCAN):
-        squared = _largest_within(clusterer.radius2, system.scale)
-        shift, task = (
-            0,
-            DensityOfShares(DensityClusters(n, d, bits, squared, clusterer.min_samples)),
-        )
+        scale, bits = _scaled(system.scale, largest, 30 if not system.exact else 0, 60 - _log2(d))
+        squared = _largest_within(clusterer.radius2, scale)
+        task = DensityOfShares(DensityClusters(n, d, bits, squared, clusterer.min_samples))
     else:
         assert isinstance(clusterer, KMeans)
         assert n_clusters is not None
         iterations = min(clusterer.max_iter, ITERATIONS)
-        shift, task = _finest(n, d, n_clusters, bits, iterations, seed)
+        task = _finest(n, d, n_clusters, iterations, seed)
+        bits = task.lloyd.magnitude_bits
+        scale = system.scale * 2.0 ** (bits - math.ceil(math.log2(largest)))
+        scale = min(scale, (2.0**bits - 1) / (place.public.radius or 1.0))
     computation = SharedComputation(federation)
     _check_memory(federation, computation, task, n, d)
-    rows = federation.on_clients(whole_rows, place.centre, system=system, shift=shift)
+    rows = federation.on_clients(whole_rows, place.centre, scale=scale, bits=bits)
     return computation.labels(rows, task), computation
 
 
-def _finest(
-    n: int, d: int, k: int, bits: int, iterations: int, seed: int
-) -> tuple[int, CentresOfShares]:
-    """Return k-means with as many bits behind the point as there is room for, and how many."""
+def _log2(n: int) -> int:
+    return (n - 1).bit_length()
+
+
+def _scaled(scale: float, largest: float, more: int, room: int) -> tuple[float, int]:
+    """Return a scale, finer by up to `more` bits, and the bits b of numbers, with 2 b <= room."""
+    bits = math.ceil(math.log2(largest + 1))
+    finer = max(0, min(more, min(30, room // 2) - bits))
+    return scale * 2.0**finer, bits + finer
+
+
+def _finest(n: int, d: int, k: int, iterations: int, seed: int) -> CentresOfShares:
+    """Return k-means on numbers of as many bits as there is room for."""
     flat = n * k * (k - 1) // 2 <= _AT_ONCE  # more bytes and fewer rounds
-    for shift in range(max(0, _BITS - bits), -1, -1):
+    for bits in range(_BITS, _LEAST_BITS - 1, -1):
         try:
-            lloyd = Lloyd(n, d, k, bits + shift, iterations, at_once=_AT_ONCE, flat=flat)
-            return shift, CentresOfShares.drawn(lloyd, seed)
+            lloyd = Lloyd(n, d, k, bits, iterations, at_once=_AT_ONCE, flat=flat)
+            return CentresOfShares.drawn(lloyd, seed)
         except OverflowRefused:
-            if shift == 0:
-                raise
-    raise AssertionError
+            continue
+    raise OverflowRefused(
+        f"k-means on shares of {n} samples with {d} features has no room for numbers of "
+        f"{_LEAST_BITS} bits. Use fewer samples or features, or reveal='distances'."
+    )
 
 
 def _largest_within(radius2: float, scale: float) -> int:
     """Return the largest whole squared distance that counts as within the radius."""
+    if radius2 * scale**2 >= _BEYOND:
+        return _BEYOND
     found = round(radius2 * scale**2)
     while found / scale**2 > radius2:
         found -= 1

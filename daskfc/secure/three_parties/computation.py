@@ -115,7 +115,7 @@ class SharedComputation:
             steps.cut_rows, rows, **here, clients=tuple(rows), receivers=members
         )
         x = federation.on_clients(steps.gathered, shared, **here, clients=members)
-        turn = federation.on_clients(steps.begun, keys, x, task, **here, clients=members)
+        turn = federation.on_clients(steps.begun, keys, x, task, clients=members)
         turn = self._ended(turn, task.cost(2).rounds)
         parts = federation.exchange(
             steps.label_summands, turn, clients=members, receivers=tuple(rows)
@@ -129,9 +129,7 @@ class SharedComputation:
         first = members[0]
         while True:
             for _ in range(_AT_ONCE):
-                words = federation.exchange(
-                    steps.words_of, turn, members=members, clients=members, receivers=before
-                )
+                words = federation.exchange(steps.words_of, turn, clients=members, receivers=before)
                 turn = federation.on_clients(steps.advanced, turn, words, clients=members)
             told = federation.publish(steps.rounds_taken, turn[first], party=first)
             self.n_rounds = told.n_rounds

@@ -24,6 +24,7 @@ class _Turn:
     words: int
     n_planes: int
     sizes: Mapping[str, int]
+    before: str
 
     @property
     def ended(self) -> bool:
@@ -34,18 +35,17 @@ def _gathered(parts: Mapping[str, SharedRows]) -> dict[str, int]:
     return {client: part.values.shape[1] for client, part in parts.items()}
 
 
-def _begun(shares: Mapping[str, int], task: LabelTask, rehearsal: Rehearsal) -> _Turn:
+def _begun(keys: str, shares: Mapping[str, int], task: LabelTask, rehearsal: Rehearsal) -> _Turn:
     passes = rehearsal.assume(_PASSES, 2.0) if isinstance(task, DensityOfShares) else 1
     cost = task.cost(int(passes))
-    return _Turn(1, cost.rounds, cost.words, task.n_planes, shares)
+    return _Turn(1, cost.rounds, cost.words, task.n_planes, shares, keys)
 
 
-def _words_of(turn: _Turn, members: tuple[str, ...], party: str) -> dict[str, Sizes]:
-    before = members[members.index(party) - 1]
+def _words_of(turn: _Turn) -> dict[str, Sizes]:
     if turn.ended:
-        return {before: Sizes(tag=_TAG, word=0)}
+        return {turn.before: Sizes(tag=_TAG, word=0)}
     first, last = (turn.words * number // turn.rounds for number in (turn.number - 1, turn.number))
-    return {before: Sizes(tag=_TAG, word=last - first)}
+    return {turn.before: Sizes(tag=_TAG, word=last - first)}
 
 
 def _advanced(turn: _Turn) -> _Turn:
@@ -56,7 +56,7 @@ STAND_INS: StandIns = {
     steps.offered: lambda members, party: {
         member: Sizes(key=1) for member in members if member != party
     },
-    steps.agreed: lambda: None,
+    steps.agreed: lambda members, party: members[members.index(party) - 1],
     steps.cut_rows: lambda rows, members: {
         member: Sizes(tag=_TAG, row=rows.shape[0], column=rows.shape[1]) for member in members
     },

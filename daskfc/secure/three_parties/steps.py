@@ -43,13 +43,20 @@ class RingKeys:
     after: SecretKey
     start: str
     once: OnceOnly
+    members: tuple[str, ...]
+    name: str
+
+
+def _name(tag: str, members: tuple[str, ...]) -> str:
+    """Return what messages of a computation bear: another order of members has another name."""
+    return hashlib.sha256(repr((tag, members)).encode()).hexdigest()[:32]
 
 
 def offered(
     members: tuple[str, ...], tag: str, secret: SecretKey, party: str
 ) -> dict[str, PublicKeys]:
     """Send a public key for this computation to the two other members."""
-    own = np.frombuffer(_key_pair(secret, tag).public, dtype=np.uint8)
+    own = np.frombuffer(_key_pair(secret, _name(tag, members)).public, dtype=np.uint8)
     message = PublicKeys(own.reshape(1, 32).copy())
     return {member: message for member in members if member != party}
 
@@ -73,12 +80,14 @@ def agreed(
             f"client {party!r} computes on shares with two others of {', '.join(members)}; it got "
             f"the keys of {', '.join(sorted(public)) or 'nobody'}. Start the run again."
         )
-    pair, at = _key_pair(secret, tag), members.index(party)
+    name, at = _name(tag, members), members.index(party)
+    pair = _key_pair(secret, name)
     keys = {member: message.keys.tobytes() for member, message in public.items()}
     before, after = (pair.shared(keys[members[(at + by) % 3]], "shares") for by in (-1, 1))
     # a public key is another one in each start of a party, so that no stream is drawn from twice
     all_keys = [{party: pair.public, **keys}[member] for member in members]
-    return RingKeys(before, after, hashlib.sha256(b"".join(all_keys)).hexdigest(), site.once())
+    start = hashlib.sha256(b"".join(all_keys)).hexdigest()
+    return RingKeys(before, after, start, site.once(), members, name)
 
 
 @takes(members=some_clients)
@@ -90,14 +99,14 @@ def cut_rows(
     site: SiteRules = FREE,
 ) -> dict[str, SharedRows]:
     """Send each member two of the three summands of own rows (n, d), whole numbers."""
-    content = np.ascontiguousarray(rows).tobytes()
+    name, content = _name(tag, members), np.ascontiguousarray(rows).tobytes()
     # in another place a member would get the summand that it lacks
     site.once().hold("summands", tag, content + repr((rows.shape, members)).encode())
     # of this party's secret, so that a step that is done again sends the same
-    stream = secret.derive("summands", tag).stream()
+    stream = secret.derive("summands", name).stream()
     pairs = cut_numbers(rows, stream.fill)
     return {
-        member: SharedRows(tag, np.stack([pair.own, pair.following]))
+        member: SharedRows(name, np.stack([pair.own, pair.following]))
         for member, pair in zip(members, pairs, strict=True)
     }
 
@@ -108,6 +117,7 @@ class Shares:
 
     numbers: Numbers
     places: Mapping[str, tuple[int, int]]
+    name: str
 
 
 @takes(members=some_clients)
@@ -115,21 +125,24 @@ def gathered(
     parts: Mapping[str, SharedRows], members: tuple[str, ...], tag: str, party: str
 ) -> Shares:
     """Put this member's shares of all clients' rows together, by the clients' names."""
-    _check_tags(parts, tag)
+    name = _name(tag, members)
+    _check_names(parts, name)
     clients = sorted(parts)
     own, following = np.concatenate([parts[client].values for client in clients], axis=1)
     last = np.cumsum([parts[client].values.shape[1] for client in clients]).tolist()
     first = [0, *last[:-1]]
     places = dict(zip(clients, zip(first, last, strict=True), strict=True))
-    return Shares(Numbers(members.index(party), own, following), places)
+    return Shares(Numbers(members.index(party), own, following), places, name)
 
 
-def _check_tags(messages: Mapping[str, SharedRows | SharedWords | LabelSummand], tag: str) -> None:
-    strange = sorted(name for name, message in messages.items() if message.tag != tag)
+def _check_names(
+    messages: Mapping[str, SharedRows | SharedWords | LabelSummand], name: str
+) -> None:
+    strange = sorted(sender for sender, message in messages.items() if message.tag != name)
     if strange:
         raise DecodingError(
-            f"what {', '.join(strange)} sent is of another computation on shares than {tag!r}. "
-            "Start the run again."
+            f"what {', '.join(strange)} sent is of another computation on shares, or of other "
+            "members. Start the run again."
         )
 
 
@@ -137,9 +150,15 @@ class Running:
     """A program under way at one member, which cannot go back."""
 
     def __init__(
-        self, program: Program[Bits], tag: str, places: Mapping[str, tuple[int, int]]
+        self,
+        program: Program[Bits],
+        name: str,
+        neighbours: tuple[str, str],
+        places: Mapping[str, tuple[int, int]],
     ) -> None:
-        self._program, self.tag, self.places, self.n_rounds = program, tag, places, 0
+        self._program, self.n_rounds = program, 0
+        self.name, self.places = name, places
+        self.before, self.after = neighbours
 
     def turn(self, received: Words | None) -> "Turn":
         """Go on to the next round, with the words of the last one."""
@@ -164,42 +183,43 @@ class Turn:
     planes: Bits | None
 
 
-@takes(members=some_clients, task=a_task)
-def begun(
-    keys: RingKeys,
-    shares: Shares,
-    task: LabelTask,
-    members: tuple[str, ...],
-    tag: str,
-    party: str,
-) -> Turn:
+@takes(task=a_task)
+def begun(keys: RingKeys, shares: Shares, task: LabelTask, party: str) -> Turn:
     """Begin a program on this member's shares, up to its first words."""
-    x = shares.numbers
+    x, members = shares.numbers, keys.members
+    if shares.name != keys.name:
+        raise DecodingError(
+            "keys and shares are of two computations, or of other members. Start the run again."
+        )
     if x.shape != task.shape:
         raise InvalidInput(
             f"the task of a computation on shares must be for {task.shape} samples and features, "
             f"those that clients shared; they are {x.shape}. Start the run again."
         )
     # once: to other words of the others, a second program would answer behind the same masks
-    keys.once.hold("streams", tag, os.urandom(16))
-    own = Party(
-        members.index(party), keys.before, keys.after, run=tag, start=keys.start, members=members
-    )
-    return Running(task.program(own, x), tag, shares.places).turn(None)
+    keys.once.hold("streams", keys.name, os.urandom(16))
+    at = members.index(party)
+    own = Party(at, keys.before, keys.after, run=keys.name, start=keys.start, members=members)
+    neighbours = members[at - 1], members[(at + 1) % 3]
+    return Running(task.program(own, x), keys.name, neighbours, shares.places).turn(None)
 
 
-def words_of(turn: Turn, members: tuple[str, ...], party: str) -> dict[str, SharedWords]:
-    """Send the words of a round to the member before."""
+def words_of(turn: Turn) -> dict[str, SharedWords]:
+    """Send the words of a round to the member before, and to nobody else."""
     words = np.empty(0, np.uint64) if turn.words is None else turn.words.reshape(-1)
-    before = members[members.index(party) - 1]
-    return {before: SharedWords(turn.running.tag, turn.number, words)}
+    return {turn.running.before: SharedWords(turn.running.name, turn.number, words)}
 
 
 def advanced(turn: Turn, received: Mapping[str, SharedWords]) -> Turn:
     """Take the words of the member after into the next round; a program that ended stays so."""
     if turn.words is None:
         return turn
-    _check_tags(received, turn.running.tag)
+    _check_names(received, turn.running.name)
+    if set(received) != {turn.running.after}:
+        raise DecodingError(
+            f"a round of a computation on shares takes the words of {turn.running.after!r}; got "
+            f"those of {', '.join(sorted(received)) or 'nobody'}. Start the run again."
+        )
     (message,) = received.values()
     numbers = {turn.number, turn.running.n_rounds, message.round}
     if len(numbers) > 1 or message.values.size != turn.words.size:
@@ -222,7 +242,7 @@ def label_summands(turn: Turn) -> dict[str, LabelSummand]:
         raise DecodingError("a computation on shares has not ended, and has no labels yet.")
     bits = np.unpackbits(turn.planes.own.view(np.uint8), axis=1, bitorder="little")
     return {
-        client: LabelSummand(turn.running.tag, _packed(bits[:, first:last]))
+        client: LabelSummand(turn.running.name, _packed(bits[:, first:last]))
         for client, (first, last) in turn.running.places.items()
     }
 
@@ -248,7 +268,7 @@ def labels_of(
             f"labels need the summands of {', '.join(members)}; got those of "
             f"{', '.join(sorted(parts)) or 'nobody'}. Start the run again."
         )
-    _check_tags(parts, tag)
+    _check_names(parts, _name(tag, members))
     planes = np.bitwise_xor.reduce([part.planes for part in parts.values()])
     bits = np.unpackbits(planes.view(np.uint8), axis=1, count=data.n_samples, bitorder="little")
     return task.labels(bits)

@@ -6,6 +6,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.errors import InvalidInput
 from daskfc.federation.steps.rules import Rule
 from daskfc.secure.shared import Bits, DensityClusters, Lloyd, Numbers, Party, Program, Seeding
 from daskfc.secure.shared.costs import Cost
@@ -17,6 +18,7 @@ __all__ = ["CentresOfShares", "DensityOfShares", "LabelTask", "a_task"]
 
 _CANDIDATES = 256  # ours: at least, and 20 for each cluster
 _STARTS = 16  # ours: in common rounds, so that more cost bytes alone
+_LARGEST = 1 << 22  # ours: comparisons at once
 _OF_NUMBER = 64  # bytes of a shared number: two summands, as they arrive and put together, copies
 
 
@@ -60,6 +62,21 @@ class CentresOfShares:
     seeding: Seeding
     candidates: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        lloyd, seeding, n = self.lloyd, self.seeding, self.lloyd.n_samples
+        own = set(self.candidates)
+        alike = (lloyd.n_features, lloyd.magnitude_bits)
+        right = len(own) == len(self.candidates) == seeding.n_candidates
+        right = right and all(type(one) is int and 0 <= one < n for one in own)
+        right = right and alike == (seeding.n_features, seeding.magnitude_bits)
+        right = right and {len(one) for one in seeding.starts} == {lloyd.n_clusters}
+        if not right or lloyd.n_clusters > n or lloyd.at_once > _LARGEST:
+            raise InvalidInput(
+                "k-means on shares needs different candidates among the samples, starts of as many "
+                "centres as clusters, no more clusters than samples, and at_once of at most "
+                f"{_LARGEST}; got others."
+            )
+
     @classmethod
     def drawn(cls, lloyd: Lloyd, seed: int) -> Self:
         """Draw candidates, and which of them are centres, from a public seed."""
@@ -86,7 +103,8 @@ class CentresOfShares:
     @property
     def memory(self) -> int:
         """See `LabelTask`."""
-        return _OF_NUMBER * self.lloyd.n_samples * self.lloyd.n_features + 150 * self.lloyd.at_once
+        n, d, m = self.lloyd.n_samples, self.lloyd.n_features, self.seeding.n_candidates
+        return _OF_NUMBER * (n * d + m * (m + d)) + 150 * self.lloyd.at_once
 
     def cost(self, passes: int) -> Cost:
         """See `LabelTask`."""
@@ -110,6 +128,13 @@ class DensityOfShares:
 
     clusters: DensityClusters
 
+    def __post_init__(self) -> None:
+        if self.clusters.at_once > _LARGEST:
+            raise InvalidInput(
+                f"the 'at_once' of DBSCAN on shares must be at most {_LARGEST}; got "
+                f"{self.clusters.at_once}."
+            )
+
     @property
     def shape(self) -> tuple[int, int]:
         """See `LabelTask`."""
@@ -124,7 +149,7 @@ class DensityOfShares:
     def memory(self) -> int:
         """See `LabelTask`."""
         n, d, pairs = self.clusters.n_samples, self.clusters.n_features, self.clusters.at_once
-        return _OF_NUMBER * n * d + 5 * n * n // 4 + 500 * min(pairs, n * n)
+        return _OF_NUMBER * n * d + 5 * n * n // 2 + 500 * min(pairs, n * n)
 
     def cost(self, passes: int) -> Cost:
         """See `LabelTask`."""

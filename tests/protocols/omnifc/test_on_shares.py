@@ -6,10 +6,11 @@ from sklearn.cluster import DBSCAN, KMeans
 from sklearn.datasets import make_blobs
 
 from daskfc import Federation, OmniFC
-from daskfc.errors import InvalidInput, ResourceRefused
+from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
 from daskfc.metrics import ari
 from daskfc.protocols.omnifc import on_shares
-from daskfc.protocols.omnifc.on_shares import _finest, _largest_within
+from daskfc.protocols.omnifc.on_shares import _finest, _largest_within, whole_rows
+from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
 
 X, _ = make_blobs(150, 3, centers=4, cluster_std=0.6, random_state=0)
@@ -108,11 +109,26 @@ def test_the_radius_counts_as_it_does_on_distances(eps, scale):
     assert largest / scale**2 <= eps * eps < (largest + 1) / scale**2
 
 
-def test_features_get_the_bits_that_there_is_room_for():
-    shift, task = _finest(100, 2, 3, 6, 5, seed=0)
-    assert (shift, task.lloyd.magnitude_bits, task.lloyd.flat) == (10, 16, True)
-    shift, task = _finest(2_000_000, 784, 10, 9, 5, seed=0)
-    assert 0 < shift < 7
-    assert task.lloyd.magnitude_bits == 9 + shift
-    assert not task.lloyd.flat
-    assert _finest(100, 2, 3, 20, 5, seed=0)[0] == 0
+@pytest.mark.parametrize(("n", "d", "bits"), [(100, 2, 16), (70_000, 784, 14), (10_000, 10, 16)])
+def test_features_get_the_bits_that_there_is_room_for(n, d, bits):
+    task = _finest(n, d, 10, 5, seed=0)
+    assert bits <= task.lloyd.magnitude_bits <= 16
+    assert task.lloyd.flat == (n * 45 <= 1 << 20)
+
+
+def test_a_radius_beyond_all_distances_ends_at_once():
+    assert _largest_within(1e30, 2.0**20) == 1 << 62
+
+
+def test_rows_beyond_the_range_are_refused_without_their_values(tmp_path):
+    (url,) = stores_of(tmp_path, {"a": np.array([[1.5, 2.0], [-3.0, 0.0]])}).values()
+    store = ClientStore.open(url)
+    np.testing.assert_array_equal(whole_rows(store, scale=2.0, bits=3), [[3, 4], [-6, 0]])
+    with pytest.raises(OverflowRefused, match=r"^samples lie beyond the range that the clients"):
+        whole_rows(store, scale=3.0, bits=3)
+
+
+def test_dbscan_of_many_samples_on_no_grid_has_the_finest_grid():
+    scale, bits = on_shares._scaled(1000.0, 5000.0, 30, 60 - 2)
+    assert (scale, bits) == (1000.0 * 2**16, 29)
+    assert on_shares._scaled(1.0, 16.0, 0, 60 - 6) == (1.0, 5)

@@ -10,10 +10,11 @@ from daskfc.coding import SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
-from daskfc.secure.shared import Lloyd, Numbers, Seeding, put_together
-from daskfc.secure.three_parties import CentresOfShares
+from daskfc.secure.shared import DensityClusters, Lloyd, Numbers, Seeding, put_together
+from daskfc.secure.three_parties import CentresOfShares, DensityOfShares
 from daskfc.secure.three_parties.messages import LabelSummand, SharedWords
 from daskfc.secure.three_parties.steps import (
+    _name,
     advanced,
     agreed,
     begun,
@@ -95,24 +96,48 @@ def test_summands_are_the_rows_and_the_same_if_they_are_asked_for_again():
 def test_a_program_begins_once():
     """Else other words of the others would be answered behind the same masks."""
     _, keys, x = three()
-    begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")
+    begun(keys["a"], x["a"], TASK, "a")
     for shares in (x["a"], replace(x["a"], numbers=x["a"].numbers + 1)):
-        with pytest.raises(PrivacyError, match="the streams of 't' were used for another content"):
-            begun(keys["a"], shares, TASK, MEMBERS, "t", "a")
+        with pytest.raises(PrivacyError, match=r"the streams of .* were used for another content"):
+            begun(keys["a"], shares, TASK, "a")
 
 
 def test_messages_of_another_computation_are_refused():
     _, keys, x = three()
-    turn = begun(keys["a"], x["a"], TASK, MEMBERS, "t", "a")
+    turn = begun(keys["a"], x["a"], TASK, "a")
     with pytest.raises(DecodingError, match="what b sent is of another computation on shares"):
         advanced(turn, {"b": SharedWords("u", 1, turn.words.reshape(-1))})
     rows = cut_rows(ROWS, MEMBERS, "u", SecretKey.from_os())
     with pytest.raises(DecodingError, match="what site sent is of another computation on shares"):
         gathered({"site": rows["a"]}, MEMBERS, "t", "a")
+    with pytest.raises(DecodingError, match="or of other members"):
+        gathered({"site": rows["a"]}, ("a", "c", "b"), "u", "a")
     planes = np.zeros((2, 1), np.uint64)
-    parts = {one: LabelSummand("t", planes) for one in "ab"} | {"c": LabelSummand("u", planes)}
+    parts = {one: LabelSummand(_name("t", MEMBERS), planes) for one in "ab"} | {
+        "c": LabelSummand("u", planes)
+    }
     with pytest.raises(DecodingError, match="what c sent is of another computation"):
         labels_of(parts, Store(4), TASK, MEMBERS, "t")
+
+
+def test_a_member_sends_to_the_one_before_and_hears_from_the_one_after():
+    """Two members' words of a round, together with the own ones, are what they hide."""
+    _, keys, x = three()
+    turn = begun(keys["b"], x["b"], TASK, "b")
+    assert set(words_of(turn)) == {"a"}
+    words = SharedWords(_name("t", MEMBERS), 1, turn.words.reshape(-1))
+    for received in ({"a": words}, {"c": words, "a": words}, {}):
+        with pytest.raises(DecodingError, match="takes the words of 'c'; got those of"):
+            advanced(turn, received)
+
+
+def test_keys_and_shares_are_of_one_order_of_members():
+    """Else who deals to whom would be turned around, and one would know what hides a number."""
+    _, keys, _ = three()
+    cut = cut_rows(ROWS, ("a", "c", "b"), "t", SecretKey.from_os())
+    shares = gathered({"site": cut["a"]}, ("a", "c", "b"), "t", "a")
+    with pytest.raises(DecodingError, match="keys and shares are of two computations"):
+        begun(keys["a"], shares, TASK, "a")
 
 
 def hostile(**fields):
@@ -139,24 +164,44 @@ class Other(Lloyd):
 @pytest.mark.parametrize("step", [begun, labels_of])
 def test_a_site_performs_its_own_programs_only(step, task):
     announced = Announced(clients=MEMBERS)
-    assert broken_rule(step, {"task": TASK, "members": MEMBERS}, announced) is None
-    assert "'task' must be" in broken_rule(step, {"task": task, "members": MEMBERS}, announced)
+    assert broken_rule(step, {"task": TASK}, announced) is None
+    assert "'task' must be" in broken_rule(step, {"task": task}, announced)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"candidates": (0, 0)},
+        {"candidates": (0, 6)},
+        {"candidates": (-1, 0)},
+        {"candidates": (0, 1, 2)},
+        {"seeding": Seeding(2, 3, 8, ((0, 2048),))},
+        {"seeding": Seeding(2, 2, 9, ((0, 2048),))},
+        {"seeding": Seeding(2, 2, 8, ((0, 1, 2),))},
+        {"lloyd": Lloyd(6, 2, 2, 8, 1, at_once=1 << 40)},
+    ],
+)
+def test_a_task_holds_together(changes):
+    with pytest.raises(InvalidInput, match="k-means on shares needs different candidates"):
+        replace(TASK, **changes)
+    with pytest.raises(InvalidInput, match="'at_once' of DBSCAN on shares"):
+        DensityOfShares(DensityClusters(6, 2, 8, 1, 1, at_once=1 << 40))
 
 
 def test_a_task_for_other_samples_is_refused():
     _, keys, x = three()
     task = replace(TASK, lloyd=replace(TASK.lloyd, n_samples=7))
     with pytest.raises(InvalidInput, match=r"must be for \(7, 2\) samples and features"):
-        begun(keys["a"], x["a"], task, MEMBERS, "t", "a")
+        begun(keys["a"], x["a"], task, "a")
 
 
 def in_turns(keys, x):
     """Take turns until the programs have ended; return the last ones and all before them."""
-    turns = {one: begun(keys[one], x[one], TASK, MEMBERS, "t", one) for one in MEMBERS}
+    turns = {one: begun(keys[one], x[one], TASK, one) for one in MEMBERS}
     before = []
     while any(turn.words is not None for turn in turns.values()):
         before.append(turns)
-        sent = {one: words_of(turns[one], MEMBERS, one) for one in MEMBERS}
+        sent = {one: words_of(turns[one]) for one in MEMBERS}
         after = dict(zip(MEMBERS, "bca", strict=True))
         turns = {one: advanced(turns[one], {after[one]: sent[after[one]][one]}) for one in MEMBERS}
     return turns, before
@@ -166,8 +211,11 @@ def test_rounds_give_labels_and_an_ended_program_says_nothing_more():
     _, keys, x = three()
     turns, before = in_turns(keys, x)
     assert {turn.number for turn in turns.values()} == {len(before)}
-    assert words_of(turns["a"], MEMBERS, "a")["c"].values.size == 0
-    assert advanced(turns["a"], {"b": SharedWords("t", 1, np.empty(0, np.uint64))}) is turns["a"]
+    assert words_of(turns["a"])["c"].values.size == 0
+    assert (
+        advanced(turns["a"], {"b": SharedWords(_name("t", MEMBERS), 1, np.empty(0, np.uint64))})
+        is turns["a"]
+    )
     parts = {one: label_summands(turns[one]) for one in MEMBERS}
     assert {client for part in parts.values() for client in part} == {"b", "other"}
     found = [
@@ -182,13 +230,14 @@ def test_rounds_give_labels_and_an_ended_program_says_nothing_more():
 def test_a_round_is_not_taken_twice_and_not_with_words_of_another():
     _, keys, x = three()
     _, before = in_turns(keys, x)
-    words = {"b": SharedWords("t", 1, before[0]["b"].words.reshape(-1))}
+    words = {"b": SharedWords(_name("t", MEMBERS), 1, before[0]["b"].words.reshape(-1))}
     with pytest.raises(
         DecodingError, match="round 1 of a computation on shares was asked for again"
     ):
         advanced(before[0]["a"], words)
-    fresh = begun(*(three()[i]["a"] for i in (1, 2)), TASK, MEMBERS, "t", "a")
+    other = three("fresh")
+    fresh = begun(*(other[i]["a"] for i in (1, 2)), TASK, "a")
     with pytest.raises(DecodingError, match="or a member is in another one"):
-        advanced(fresh, {"b": SharedWords("t", 2, words["b"].values)})
+        advanced(fresh, {"b": SharedWords(_name("fresh", MEMBERS), 2, words["b"].values)})
     with pytest.raises(DecodingError, match="or a member is in another one"):
-        advanced(fresh, {"b": SharedWords("t", 1, words["b"].values[:-1])})
+        advanced(fresh, {"b": SharedWords(_name("fresh", MEMBERS), 1, words["b"].values[:-1])})
