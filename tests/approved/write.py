@@ -20,6 +20,17 @@ from daskfc.site.request import TASKS
 
 FOLDER = Path(approved.__file__).with_name("protocols")
 MATTERS = {
+    "OmniFC": {
+        "reveal": (
+            "daskfc.protocols.omnifc.on_shares.",
+            "daskfc.secure.three_parties.",
+            "daskfc.secure.distances.parties.party.encode_rows",
+            "daskfc.secure.distances.parties.party.encode_new",
+            "daskfc.secure.distances.parties.party.answer_",
+            "daskfc.secure.distances.parties.server.decode_",
+            "daskfc.secure.distances.routes.divided.",
+        )
+    },
     "FedSC": {"averaging": "daskfc.secure.sums.plain."},
     "FederatedKernelKMeans": {"averaging": "daskfc.secure.sums.plain."},
     "preparation": {

@@ -14,6 +14,7 @@ from daskfc.clustering import DBSCAN, Clusterer, KMeans
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
 from daskfc.federation import Federation, Local, PerClient
+from daskfc.federation.steps.rules import Rule, takes
 from daskfc.secure.distances.routes.grids import choose_grid, place_of_samples
 from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 from daskfc.secure.shared import DensityClusters, Lloyd
@@ -52,6 +53,12 @@ def check_on_shares(clusterer: Clusterer, n_colluding: int | None, n_clients: in
         )
 
 
+_NO_POINT = Rule("None, or what the server told", lambda value, asked: value is None)
+_A_SCALE = Rule("a positive number", lambda value, asked: 0 < value < math.inf)
+_BITS_OF_ONE = Rule("an int in [1, 30]", lambda value, asked: type(value) is int and 0 < value < 31)
+
+
+@takes(centre=_NO_POINT, scale=_A_SCALE, bits=_BITS_OF_ONE)
 def whole_rows(
     data: ClientStore, centre: Centre | None = None, *, scale: float, bits: int
 ) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from daskfc.coding import KeyPair, SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
-from daskfc.federation.steps.rules import some_clients, takes
+from daskfc.federation.steps.rules import Rule, some_clients, takes
 from daskfc.secure.shared import Bits, Numbers, Party, Program, cut_numbers
 from daskfc.secure.sums.messages import PublicKeys
 from daskfc.secure.three_parties.messages import LabelSummand, RoundsTaken, SharedRows, SharedWords
@@ -33,6 +33,16 @@ __all__ = [
 ]
 
 Words = NDArray[np.uint64]
+
+three_members = Rule(
+    "three clients of the run, of which no two collude",
+    lambda names, asked: (
+        some_clients.holds(names, asked)
+        and len(names) == 3
+        and asked.parameters.get("n_colluding") in (None, 1)
+    ),
+)
+"""Two members that pool what they hold have all rows."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,7 @@ def _key_pair(secret: SecretKey, tag: str) -> KeyPair:
     return KeyPair(secret.derive("shares", tag))
 
 
-@takes(members=some_clients)
+@takes(members=three_members)
 def agreed(
     public: Mapping[str, PublicKeys],
     members: tuple[str, ...],
@@ -90,7 +100,7 @@ def agreed(
     return RingKeys(before, after, start, site.once(), members, name)
 
 
-@takes(members=some_clients)
+@takes(members=three_members)
 def cut_rows(
     rows: np.ndarray,
     members: tuple[str, ...],
@@ -120,7 +130,7 @@ class Shares:
     name: str
 
 
-@takes(members=some_clients)
+@takes(members=three_members)
 def gathered(
     parts: Mapping[str, SharedRows], members: tuple[str, ...], tag: str, party: str
 ) -> Shares:
@@ -254,7 +264,7 @@ def _packed(bits: NDArray[np.uint8]) -> Words:
     return words
 
 
-@takes(members=some_clients, task=a_task)
+@takes(members=three_members, task=a_task)
 def labels_of(
     parts: Mapping[str, LabelSummand],
     data: ClientStore,

@@ -7,9 +7,12 @@ from sklearn.datasets import make_blobs
 
 from daskfc import Federation, OmniFC
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
+from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
 from daskfc.protocols.omnifc import on_shares
 from daskfc.protocols.omnifc.on_shares import _finest, _largest_within, whole_rows
+from daskfc.secure.sums import Centre
+from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
 
@@ -126,6 +129,23 @@ def test_rows_beyond_the_range_are_refused_without_their_values(tmp_path):
     np.testing.assert_array_equal(whole_rows(store, scale=2.0, bits=3), [[3, 4], [-6, 0]])
     with pytest.raises(OverflowRefused, match=r"^samples lie beyond the range that the clients"):
         whole_rows(store, scale=3.0, bits=3)
+
+
+def test_a_caller_chooses_no_point_to_see_samples_from():
+    right = {"centre": None, "scale": 2.0, "bits": 3}
+    assert broken_rule(whole_rows, right, Announced()) is None
+    centre = Centre(np.zeros(2))
+    for wrong in ({"centre": centre}, {"scale": 0.0}, {"scale": np.inf}, {"bits": 31}, {"bits": 0}):
+        assert broken_rule(whole_rows, {**right, **wrong}, Announced()) is not None
+
+
+def test_only_what_is_announced_is_approved():
+    """Who announces labels gets no distance, and the other way round."""
+    steps = Protocol.of("OmniFC").steps
+    shares = "daskfc.secure.three_parties.steps.cut_rows"
+    coded = "daskfc.secure.distances.parties.party.encode_rows"
+    for step, reveal in ((shares, "labels"), (coded, "distances")):
+        assert steps[step]["at"]["client"] == {"reveal": [reveal]}
 
 
 def test_dbscan_of_many_samples_on_no_grid_has_the_finest_grid():

@@ -164,8 +164,9 @@ class Other(Lloyd):
 @pytest.mark.parametrize("step", [begun, labels_of])
 def test_a_site_performs_its_own_programs_only(step, task):
     announced = Announced(clients=MEMBERS)
-    assert broken_rule(step, {"task": TASK}, announced) is None
-    assert "'task' must be" in broken_rule(step, {"task": task}, announced)
+    members = {} if step is begun else {"members": MEMBERS}
+    assert broken_rule(step, {"task": TASK, **members}, announced) is None
+    assert "'task' must be" in broken_rule(step, {"task": task, **members}, announced)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +187,17 @@ def test_a_task_holds_together(changes):
         replace(TASK, **changes)
     with pytest.raises(InvalidInput, match="'at_once' of DBSCAN on shares"):
         DensityOfShares(DensityClusters(6, 2, 8, 1, 1, at_once=1 << 40))
+
+
+@pytest.mark.parametrize("step", [agreed, cut_rows, gathered, labels_of])
+def test_a_site_shares_among_three_of_which_no_two_collude(step):
+    given = {"members": MEMBERS} | ({"task": TASK} if step is labels_of else {})
+    for n_colluding, told in ((None, True), (1, True), (2, False)):
+        announced = Announced({"n_colluding": n_colluding}, clients=(*MEMBERS, "d"))
+        assert (broken_rule(step, given, announced) is None) == told
+    for members in (("a", "b"), ("a", "b", "x"), ("a", "a", "b"), (*MEMBERS, "d")):
+        announced = Announced(clients=(*MEMBERS, "d"))
+        assert "'members' must be" in broken_rule(step, {**given, "members": members}, announced)
 
 
 def test_a_task_for_other_samples_is_refused():
