@@ -172,20 +172,16 @@ def rows_of(sizes: tuple[int, ...], threads: int, place: Path) -> list[dict]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, os.cpu_count() or 1], ids=["one", "all"])
-def test_threads(benchmark, tmp_path, threads):
-    if not benchmark.enabled:
-        pytest.skip("a benchmark; test_report has few samples")
-    benchmark.group = "OmniFC on exact distances beside scikit-learn"
-    rows = benchmark.pedantic(rows_of, ((10_000, *LARGE), threads, tmp_path))
-    benchmark.extra_info["rows"] = rows
-
-
-@pytest.mark.slow
-def test_report(benchmark, tmp_path, capsys):
+def test_report(benchmark, tmp_path, capsys, threads):
     if benchmark.enabled:
-        pytest.skip("few samples; test_threads measures")
+        benchmark.group = "OmniFC on exact distances beside scikit-learn"
+        rows = benchmark.pedantic(rows_of, ((10_000, *LARGE), threads, tmp_path))
+        benchmark.extra_info["rows"] = rows
+        return
     source = source_of(None, 1600, tmp_path)
-    result = benchmark.pedantic(compare, (1600, ("k-means",)), {"source": source, "skew": 0.0})
+    result = benchmark.pedantic(
+        compare, (1600, ("k-means",)), {"source": source, "threads": threads, "skew": 0.0}
+    )
     found = result["k-means"]
     assert found["inertia"][0] == pytest.approx(found["inertia"][1], rel=1e-3)
     assert found["nmi"] > 0.9

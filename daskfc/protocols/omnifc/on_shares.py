@@ -121,8 +121,14 @@ def _log2(n: int) -> int:
 
 def _scaled(scale: float, largest: float, more: int, room: int) -> tuple[float, int]:
     """Return a scale, finer by up to `more` bits, and the bits b of numbers, with 2 b <= room."""
-    bits = math.ceil(math.log2(largest + 1))
-    finer = max(0, min(more, min(30, room // 2) - bits))
+    bits, most = math.ceil(math.log2(largest + 1)), min(30, room // 2)
+    if bits > most:
+        raise OverflowRefused(
+            f"DBSCAN on shares has room for numbers of {most} bits, and distances of the size of "
+            f"eps take {bits} where samples lie so far apart. Remove outliers, scale the features, "
+            "or use reveal='distances'."
+        )
+    finer = min(more, most - bits)
     return scale * 2.0**finer, bits + finer
 
 

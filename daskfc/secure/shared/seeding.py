@@ -117,7 +117,8 @@ class Seeding:
         table = Numbers.joined([squares[:, np.newaxis] + squares - products * 2, c], axis=1)
         found = yield from together(*(self._start(party, table, one) for one in self.starts))
         if len(found) == 1:
-            return found[0][0]  # type: ignore[no-any-return]
+            only: Numbers = found[0][0]
+            return only
         sums = Numbers.joined([left for _, left in found])  # (starts, 1)
         wide = sums.each(lambda words: np.repeat(words, WORD, axis=1))
         rows = yield from smallest(party, wide, self.sum_bits)

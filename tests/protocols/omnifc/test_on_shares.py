@@ -152,3 +152,5 @@ def test_dbscan_of_many_samples_on_no_grid_has_the_finest_grid():
     scale, bits = on_shares._scaled(1000.0, 5000.0, 30, 60 - 2)
     assert (scale, bits) == (1000.0 * 2**16, 29)
     assert on_shares._scaled(1.0, 16.0, 0, 60 - 6) == (1.0, 5)
+    with pytest.raises(OverflowRefused, match=r"room for numbers of 27 bits, and .* take 31"):
+        on_shares._scaled(1.0, 2.0**31 - 2, 30, 60 - 6)
