@@ -207,7 +207,7 @@ class OmniFC(FederatedClusterer):
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
         if self.reveal == "labels":
-            check_on_shares(clusterer, self.n_colluding, n_clients)
+            check_on_shares(clusterer, self.distances, self.n_colluding, n_clients)
         if n_clients is not None:
             choose_code(n_clients, self.n_segments, self.n_colluding, self.n_spares)
 

@@ -33,8 +33,15 @@ _AT_ONCE = 1 << 20  # comparisons
 log = logging.getLogger("daskfc.protocols")
 
 
-def check_on_shares(clusterer: Clusterer, n_colluding: int | None, n_clients: int | None) -> None:
+def check_on_shares(
+    clusterer: Clusterer, distances: str, n_colluding: int | None, n_clients: int | None
+) -> None:
     """Refuse what shares cannot do, before anything runs."""
+    if distances != "exact":
+        raise InvalidInput(
+            "with reveal='labels' no distances are computed, so 'distances' must be left out; got "
+            f"{distances!r}. Leave it out, or use reveal='distances'."
+        )
     means = isinstance(clusterer, KMeans) and clusterer.rows == "coordinates"
     if not means and not isinstance(clusterer, DBSCAN):
         raise InvalidInput(

@@ -81,6 +81,7 @@ def test_samples_far_from_the_origin_are_seen_from_their_mean(tmp_path, approved
         ({"clusterer": "spectral"}, "clusters by k-means on coordinates or by dbscan; got 'spec"),
         ({"clusterer": {"k-means": {"rows": "distances"}}}, "by k-means on coordinates or by dbs"),
         ({"n_colluding": 2}, "'n_colluding' must be 1; got 2"),
+        ({"distances": "blocks"}, "'distances' must be left out; got 'blocks'"),
         ({"reveal": "all"}, "'reveal' parameter of OmniFC"),
     ],
 )

@@ -1,6 +1,7 @@
 import dataclasses
 import re
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -249,3 +250,19 @@ def test_coordinates_of_a_million_samples_fit_two_gigabytes():
     )  # fmt: skip
     check(need, {"server": 2_000_000_000, "client-1": 2_000_000_000})
     assert 1.4e9 < need.server_bytes < 1.6e9
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "rank", "bound", "count"),
+    [
+        (1_797, 64, 0, 2**20, 81),  # sixteen beyond the rank, since some lie in the span of others
+        (1_797, 64, 60, 2**20, 21),
+        (10_000, 784, 0, 2**30, 209),  # as many as have two million distances
+        (70_000, 784, 0, 2**30, 128),
+        (1_000_000, 2, 0, 2**30, 3),
+        (1_000, 3, 0, 2**40, 12),  # spares where residues may be needed
+    ],
+)
+def test_few_samples_take_few_rounds_of_landmarks(n, d, rank, bound, count):
+    known = SimpleNamespace(_n_samples=n, _n_features=d, _system=SimpleNamespace(bound=bound))
+    assert Sizing.landmarks(known, rank) == count
