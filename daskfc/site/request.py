@@ -126,7 +126,9 @@ class RunRequest:
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON form of another object: NumPy's numbers, or the name of its class."""
+    """Return the JSON form of another object: NumPy's numbers, or its name and parameters."""
+    if hasattr(value, "name") and hasattr(value, "params"):
+        return {value.name: value.params}
     return value.tolist() if hasattr(value, "tolist") else type(value).__name__
 
 

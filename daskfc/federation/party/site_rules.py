@@ -66,6 +66,19 @@ class OnceOnly:
                 "Nothing was sent; sum under a new tag."
             )
 
+    def hold_few(self, use: str, content: bytes, most: int) -> None:
+        """Record a content as one of at most so many different ones; PrivacyError for more."""
+        for number in range(most):
+            try:
+                self.hold(use, str(number), content)
+            except PrivacyError:
+                continue
+            return
+        raise PrivacyError(
+            f"a run may ask for {most} different {use} at most, and this is one more. Nothing was "
+            "sent; start the run again."
+        )
+
 
 class SiteRules:
     """No rules, for steps that run outside of a party."""

@@ -20,6 +20,7 @@ __all__ = [
     "as_announced",
     "at_most_honest",
     "broken_rule",
+    "by_message",
     "own_label",
     "own_pseudonyms",
     "some_clients",
@@ -79,6 +80,9 @@ some_clients = Rule(
 )
 """Of those among whom a secret is shared, or an array hidden: who is two of them is two that may
 collude."""
+
+by_message = Rule("None, unless a message tells it", lambda value, asked: value is None)
+"""Of a point that samples are seen from: who may choose it learns by refusals where they lie."""
 
 own_pseudonyms = Rule(
     "the pseudonyms with which the run began",

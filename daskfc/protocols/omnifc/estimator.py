@@ -37,7 +37,7 @@ from daskfc.federation.methods.samples import (
 )
 from daskfc.protocols.omnifc import clusters
 from daskfc.protocols.omnifc.messages import ClusterReport
-from daskfc.protocols.omnifc.on_shares import check_on_shares, labels_on_shares
+from daskfc.protocols.omnifc.on_shares import OnShares, check_on_shares
 from daskfc.secure.distances import (
     Reader,
     SecureDistances,
@@ -95,10 +95,11 @@ class OmniFC(FederatedClusterer):
         one of scikit-learn's, as ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give
         the labels of the pooled samples: NMF factorises rows of distances, because samples may
         have negative coordinates.
-    reveal : {"distances", "labels"}
+    reveal : {"distances", "neighbours", "labels"}
         What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
         k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
-        collude, and there is no `predict`.
+        collude, and there is no `predict`. With "neighbours" the server learns which samples are
+        within eps of each other, and runs DBSCAN on that; it takes fewer rounds.
     distances : {"exact", "blocks", "landmark"}
         "exact" computes every pair's distance; when n > 2 (d + 2), from a few columns, which
         determine all to the last bit, as distances have rank d + 2 at most, and reveals to the
@@ -173,7 +174,7 @@ class OmniFC(FederatedClusterer):
     clusterer: str | Mapping[str, Any] | Clusterer = param(
         Constraint("a clusterer", lambda value: True), default="spectral"
     )
-    reveal: str = param(one_of("distances", "labels"), default="distances")
+    reveal: str = param(one_of("distances", "neighbours", "labels"), default="distances")
     distances: str = param(one_of("exact", "blocks", "landmark"), default="exact")
     n_segments: int | None = param(optional(integer(low=1)), default=None)
     n_colluding: int | None = param(optional(integer(low=1)), default=None)
@@ -206,8 +207,8 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must {rule} with clusterer "
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
-        if self.reveal == "labels":
-            check_on_shares(clusterer, self.distances, self.n_colluding, n_clients)
+        if self.reveal != "distances":
+            check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
         if n_clients is not None:
             choose_code(n_clients, self.n_segments, self.n_colluding, self.n_spares)
 
@@ -222,7 +223,7 @@ class OmniFC(FederatedClusterer):
     def criteria(self) -> tuple[str, ...]:
         """Criteria for the number of clusters; see the base class."""
         clusterer = make_clusterer(self.clusterer)
-        if clusterer.finds_n_clusters or self.reveal == "labels":
+        if clusterer.finds_n_clusters or self.reveal != "distances":
             return ()
         own = ("eigengap",) if isinstance(clusterer, Spectral) else ()
         if isinstance(clusterer, KMeans) and clusterer.rows == "coordinates":
@@ -325,7 +326,7 @@ class OmniFC(FederatedClusterer):
         raise OverflowRefused(f"{why}. Remove outliers, or scale the features.")
 
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
-        if self.reveal == "labels":
+        if self.reveal != "distances":
             return self._fit_on_shares(federation)
         seen = self._clustered(federation, self.n_clusters)
         report, clustering = seen.report, seen.clustering
@@ -340,25 +341,31 @@ class OmniFC(FederatedClusterer):
         return federation.publish(labelled_samples, labels, party="clients", wait=False)
 
     def _fit_on_shares(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
-        """Have three clients cluster on shares; each client tells the labels of its samples."""
+        """Have three clients compute on shares; each client tells the labels of its samples."""
         clusterer = make_clusterer(self.clusterer)
         with self._stage(federation, "clustering"):
-            labels, computation = labels_on_shares(
+            shares = OnShares(
                 federation,
                 choose_code(len(federation.clients), self.n_segments, 1, self.n_spares),
                 clusterer,
-                self.n_clusters,
                 seed=seeds.integer_seed(self.seed_, clusterer.name),
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
             )
+            if self.reveal == "labels":
+                labels = shares.labels(self.n_clusters)
+                told = federation.publish(own_labels, labels, party="clients", wait=False)
+            else:
+                sent = shares.labels_of_neighbours()
+                told = federation.publish(labelled_samples, sent, party="clients", wait=False)
         self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, None
-        self.route_, self._reason = "shares", f"{computation.n_rounds} rounds of three clients"
-        return federation.publish(own_labels, labels, party="clients", wait=False)
+        self.route_ = "shares"
+        self._reason = f"{shares.computation.n_rounds} rounds of three clients"
+        return told
 
     def _told_labels(self, parts: PerClient[Sent[LabelledSamples]]) -> xr.DataArray:
         labels = super()._told_labels(parts)
-        if self.reveal == "labels":
+        if self.reveal != "distances":
             self.n_clusters_ = self.n_clusters or 1 + int(labels.max(initial=-1))
         return labels
 
@@ -465,8 +472,8 @@ class OmniFC(FederatedClusterer):
         fitted, panels = self._fitted, {name: list[Local]() for name in new}
         if fitted is None:
             raise InvalidInput(
-                "OmniFC with reveal='labels' keeps nothing to place new samples by. Fit again with "
-                "them, or use reveal='distances'."
+                f"OmniFC with reveal={self.reveal!r} keeps nothing to place new samples by. Fit "
+                "again with them, or use reveal='distances'."
             )
         for panel in fitted.distances.to_new_samples(new):
             panels[panel.owner].append(

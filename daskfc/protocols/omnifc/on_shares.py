@@ -1,129 +1,275 @@
-"""OmniFC without distances: labels from shares of three clients (``reveal="labels"``).
+"""OmniFC without distances: labels, or a graph of neighbours, from shares of three clients.
 
 Paper       None: OmniFC's server learns all distances. This is DBSCAN and k-means on replicated
             shares, `daskfc.secure.three_parties`, on the grid that OmniFC's distances have.
 """
 
-import logging
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.clustering import DBSCAN, Clusterer, KMeans
+from daskfc.clustering import DBSCAN, Clusterer, KMeans, RadiusGraph, make_clusterer
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
-from daskfc.federation import Federation, Local, PerClient
-from daskfc.federation.steps.rules import Rule, takes
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import Announced, Rule, by_message, takes
+from daskfc.protocols.omnifc.clusters import cluster, labels_for
+from daskfc.secure.distances import RowPlan
 from daskfc.secure.distances.routes.grids import choose_grid, place_of_samples
 from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 from daskfc.secure.shared import DensityClusters, Lloyd
+from daskfc.secure.shared.planes import unpacked
 from daskfc.secure.sums import Centre
-from daskfc.secure.three_parties import CentresOfShares, DensityOfShares, SharedComputation
-from daskfc.secure.three_parties.tasks import LabelTask
+from daskfc.secure.three_parties import (
+    CentresOfShares,
+    DensityOfShares,
+    NeighboursOfShares,
+    SharedComputation,
+    WholeRows,
+    steps,
+)
+from daskfc.secure.three_parties.steps import RingKeys, Shares, Turn
+from daskfc.secure.three_parties.tasks import Task, a_task
 from daskfc.stores import ClientStore
 
-__all__ = ["ITERATIONS", "check_on_shares", "labels_on_shares", "whole_rows"]
+__all__ = [
+    "ITERATIONS",
+    "OnShares",
+    "RowGrid",
+    "begun",
+    "check_on_shares",
+    "graph_in_order",
+    "whole_rows",
+]
 
 ITERATIONS = 20
 """Of k-means, at most: their number is fixed before, as nobody sees when labels stay."""
 _BITS, _LEAST_BITS = 16, 8  # ours: of a feature in k-means, whose centres are rounded as finely
 _BEYOND = 1 << 62
 _AT_ONCE = 1 << 20  # comparisons
-log = logging.getLogger("daskfc.protocols")
+_ROWS = 1024  # ours: of a graph's bits, read at a time
+_FINE = 1000.0  # ours: steps of a grid in a radius; honest grids have twice as many, see RESOLVED
+_OFF = 2.0**-8  # ours: of a step, what float64 loses of samples on a grid
 
 
 def check_on_shares(
-    clusterer: Clusterer, distances: str, n_colluding: int | None, n_clients: int | None
+    reveal: str,
+    clusterer: Clusterer,
+    distances: str,
+    n_colluding: int | None,
+    n_clients: int | None,
 ) -> None:
     """Refuse what shares cannot do, before anything runs."""
+    where, instead = f"with reveal={reveal!r}", "reveal='distances'"
     if distances != "exact":
         raise InvalidInput(
-            "with reveal='labels' no distances are computed, so 'distances' must be left out; got "
-            f"{distances!r}. Leave it out, or use reveal='distances'."
+            f"{where} no distances are computed, so 'distances' must be left out; got "
+            f"{distances!r}. Leave it out, or use {instead}."
         )
     means = isinstance(clusterer, KMeans) and clusterer.rows == "coordinates"
-    if not means and not isinstance(clusterer, DBSCAN):
+    if not isinstance(clusterer, DBSCAN) and not (means and reveal == "labels"):
+        kinds = "k-means on coordinates or by dbscan" if reveal == "labels" else "dbscan"
         raise InvalidInput(
-            "OmniFC with reveal='labels' clusters by k-means on coordinates or by dbscan; got "
-            f"{clusterer.name!r}. Choose one of them, or reveal='distances'."
+            f"OmniFC {where} clusters by {kinds}; got {clusterer.name!r}. Choose it, or {instead}."
         )
     if (n_colluding or 1) > 1:
         raise InvalidInput(
-            "with reveal='labels' two of the three clients that compute learn all samples if they "
-            f"collude, so 'n_colluding' must be 1; got {n_colluding}. Use reveal='distances'."
+            f"{where} two of the three clients that compute learn all samples if they collude, so "
+            f"'n_colluding' must be 1; got {n_colluding}. Use {instead}."
         )
     if n_clients is not None and n_clients < 3:
         raise InvalidInput(
-            f"OmniFC with reveal='labels' needs three clients that compute; got {n_clients}. Add "
-            "clients, or use reveal='distances'."
+            f"OmniFC {where} needs three clients that compute; got {n_clients}. Add clients, or "
+            f"use {instead}."
         )
 
 
-_NO_POINT = Rule("None, or what the server told", lambda value, asked: value is None)
-_A_SCALE = Rule("a positive number", lambda value, asked: 0 < value < math.inf)
-_BITS_OF_ONE = Rule("an int in [1, 30]", lambda value, asked: type(value) is int and 0 < value < 31)
+@dataclass(frozen=True)
+class RowGrid:
+    """Rows times `scale` are rounded to whole numbers below 2^bits; `exact` ones lie on them."""
+
+    scale: float
+    bits: int
+    exact: bool
 
 
-@takes(centre=_NO_POINT, scale=_A_SCALE, bits=_BITS_OF_ONE)
+def _is_fine(grid: RowGrid, asked: Announced) -> bool:
+    """Return whether rounding to a grid changes no neighbour by more than an honest run's."""
+    if [type(one) for one in vars(grid).values()] != [float, int, bool]:
+        return False
+    if not (0 < grid.scale < math.inf and 0 < grid.bits < 31):
+        return False
+    clusterer = _announced(asked)
+    if grid.exact or not isinstance(clusterer, DBSCAN):
+        return True
+    return grid.scale * math.sqrt(clusterer.radius2) >= _FINE
+
+
+def _announced(asked: Announced) -> Clusterer | None:
+    """Return the clusterer that a run announced; None where it announced none that is known."""
+    try:
+        return make_clusterer(asked.parameters.get("clusterer", ""))
+    except InvalidInput:
+        return None
+
+
+@takes(centre=by_message, grid=Rule("a grid as fine as the radius asks for", _is_fine))
 def whole_rows(
-    data: ClientStore, centre: Centre | None = None, *, scale: float, bits: int
-) -> NDArray[np.int64]:
-    """Return the samples times a scale as whole numbers (n, d) below 2^bits, or refuse them."""
-    point = 0.0 if centre is None else centre.point
+    data: ClientStore, centre: Centre | None = None, *, grid: RowGrid, site: SiteRules = FREE
+) -> WholeRows:
+    """Return the samples (n, d) on a grid, one in a start of a run, or refuse them."""
+    point = None if centre is None else centre.point
+    content = repr(grid).encode() + (b"" if point is None else point.tobytes())
+    # one: what lies beyond is refused, so that other grids would tell where samples are
+    site.once().hold("grid of rows on shares", "", content)
     found = np.empty((data.n_samples, data.n_features), dtype=np.int64)
     for start, block in data.blocks():
-        rows = np.rint((block - point) * scale)
-        if not (np.abs(rows) < 2.0**bits).all():  # also where a value is missing
+        unrounded = (block if point is None else block - point) * grid.scale
+        rows = np.rint(unrounded)
+        off = grid.exact and not (np.abs(rows - unrounded) <= _OFF).all()
+        if off or not (np.abs(rows) < 2.0**grid.bits).all():  # also where a value is missing
             raise OverflowRefused(
-                "samples lie beyond the range that the clients told. Start the run again."
+                "samples lie beyond the range, or off the grid, that the clients told. Start the "
+                "run again."
             )
         found[start : start + len(rows)] = rows
-    return found
+    return WholeRows(found, grid.scale, point)
 
 
-def labels_on_shares(
-    federation: Federation,
-    code: LagrangeCode,
-    clusterer: Clusterer,
-    n_clusters: int | None,
-    *,
-    seed: int,
-    tolerance: float,
-    max_abs: float | None,
-) -> tuple[PerClient[Local[NDArray[np.int64]]], SharedComputation]:
-    """Return each client's labels, which stay there, and the computation that found them."""
-    place = place_of_samples(federation, code, max_abs)
-    radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
-    system = choose_grid(federation, code, place, tolerance=tolerance, resolve=radius2)
-    n, d = int(place.public.samples.sum()), place.public.n_features
-    if n_clusters is not None and n_clusters > n:
-        raise InvalidInput(
-            f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; got "
-            f"{n_clusters}. Lower it or add samples."
+def _is_announced(task: Task, asked: Announced) -> bool:
+    """Return whether a task clusters as the run announced, with no number of the caller's own."""
+    clusterer = _announced(asked)
+    if not a_task.holds(task, asked):
+        return False
+    if not isinstance(task, CentresOfShares):
+        opens = "labels" if isinstance(task, DensityOfShares) else "neighbours"
+        density = task.clusters
+        return (
+            isinstance(clusterer, DBSCAN)
+            and asked.parameters.get("reveal") == opens
+            and density.squared_eps == _largest_within(clusterer.radius2, task.scale)
+            and density.min_samples == clusterer.min_samples
         )
-    largest = max(1.0, place.public.radius * system.scale + 1)
-    task: LabelTask
-    if isinstance(clusterer, DBSCAN):
-        scale, bits = _scaled(system.scale, largest, 30 if not system.exact else 0, 60 - _log2(d))
-        squared = _largest_within(clusterer.radius2, scale)
-        task = DensityOfShares(DensityClusters(n, d, bits, squared, clusterer.min_samples))
-    else:
-        assert isinstance(clusterer, KMeans)
+    (n, d), k = task.shape, asked.parameters.get("n_clusters")
+    return (
+        isinstance(clusterer, KMeans)
+        and asked.parameters.get("reveal") == "labels"
+        and k == task.lloyd.n_clusters
+        and task == _finest(n, d, k, clusterer.max_iter, task.seed, task.scale)
+    )
+
+
+@takes(task=Rule("the clustering that was announced", _is_announced))
+def begun(keys: RingKeys, shares: Shares, task: Task, party: str) -> Turn:
+    """Begin the announced task at a member."""
+    return steps.begun(keys, shares, task, party)
+
+
+class OnShares:
+    """The samples of a federation, to be clustered on shares.
+
+    Parameters
+    ----------
+    federation : Federation
+        In a run.
+    code : LagrangeCode
+        Of which the centre of far samples is hidden.
+    clusterer : Clusterer
+        As `check_on_shares` lets it pass.
+    seed : int
+        Of the candidates of k-means, which is public.
+    tolerance, max_abs
+        As for distances.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        code: LagrangeCode,
+        clusterer: Clusterer,
+        *,
+        seed: int,
+        tolerance: float,
+        max_abs: float | None,
+    ) -> None:
+        self._federation, self._clusterer, self._seed = federation, clusterer, seed
+        self._place = place_of_samples(federation, code, max_abs)
+        radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
+        self._system = choose_grid(
+            federation, code, self._place, tolerance=tolerance, resolve=radius2
+        )
+        self.computation = SharedComputation(federation, begin=begun)
+
+    def labels(self, n_clusters: int | None) -> PerClient[Local[NDArray[np.int64]]]:
+        """Return each client's labels, which stay there."""
+        n, d = self._shape
+        if isinstance(self._clusterer, DBSCAN):
+            density, grid = self._density(self._clusterer)
+            return self.computation.labels(self._rows(density, grid), density)
+        assert isinstance(self._clusterer, KMeans)
         assert n_clusters is not None
-        iterations = min(clusterer.max_iter, ITERATIONS)
-        task = _finest(n, d, n_clusters, iterations, seed)
+        if n_clusters > n:
+            raise InvalidInput(
+                f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; "
+                f"got {n_clusters}. Lower it or add samples."
+            )
+        task = _finest(n, d, n_clusters, self._clusterer.max_iter, self._seed, 1.0)
         bits = task.lloyd.magnitude_bits
-        scale = system.scale * 2.0 ** (bits - math.ceil(math.log2(largest)))
-        scale = min(scale, (2.0**bits - 1) / (place.public.radius or 1.0))
-    computation = SharedComputation(federation)
-    _check_memory(federation, computation, task, n, d)
-    rows = federation.on_clients(whole_rows, place.centre, scale=scale, bits=bits)
-    return computation.labels(rows, task), computation
+        scale = self._system.scale * 2.0 ** (bits - math.ceil(math.log2(self._largest)))
+        scale = min(scale, (2.0**bits - 1) / (self._place.public.radius or 1.0))
+        task = replace(task, scale=scale)
+        return self.computation.labels(self._rows(task, RowGrid(scale, bits, False)), task)
+
+    def labels_of_neighbours(self) -> PerClient[Sent[ClientLabels]]:
+        """Have the server cluster the graph of neighbours, and send each client its labels."""
+        clusterer, plan = self._clusterer, self._place.plan
+        assert isinstance(clusterer, DBSCAN)
+        density, grid = self._density(clusterer)
+        task = NeighboursOfShares(density.clusters, density.scale)
+        bits = self.computation.neighbours(self._rows(task, grid), task)
+        on_server = self._federation.on_server
+        graph = on_server(graph_in_order, bits, plan, radius2=clusterer.radius2)
+        how = {"clusterer": clusterer, "n_clusters": None, "seed": self._seed}
+        return self._federation.tell(labels_for, on_server(cluster, graph, None, **how), plan)
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return int(self._place.public.samples.sum()), self._place.public.n_features
+
+    @property
+    def _largest(self) -> float:
+        return max(1.0, self._place.public.radius * self._system.scale + 1)
+
+    def _density(self, clusterer: DBSCAN) -> tuple[DensityOfShares, RowGrid]:
+        n, d = self._shape
+        exact = self._system.exact
+        room = 60 - (d - 1).bit_length()
+        scale, bits = _scaled(self._system.scale, self._largest, 0 if exact else 30, room)
+        squared = _largest_within(clusterer.radius2, scale)
+        density = DensityClusters(n, d, bits, squared, clusterer.min_samples)
+        return DensityOfShares(density, scale), RowGrid(scale, bits, exact)
+
+    def _rows(self, task: Task, grid: RowGrid) -> PerClient[Local[WholeRows]]:
+        _check_memory(self._federation, self.computation, task, *self._shape)
+        return self._federation.on_clients(whole_rows, self._place.centre, grid=grid)
 
 
-def _log2(n: int) -> int:
-    return (n - 1).bit_length()
+def graph_in_order(bits: NDArray[np.uint64], plan: RowPlan, *, radius2: float) -> RadiusGraph:
+    """Return a graph of rows of bits, by the names of clients, in canonical order."""
+    places = np.concatenate([plan.positions[name] for name in sorted(plan.positions)])
+    n = len(places)
+
+    def edges() -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+        for start in range(0, n, _ROWS):
+            rows, cols = np.nonzero(unpacked(bits[start : min(n, start + _ROWS)], n))
+            yield places[rows + start], places[cols]
+
+    return RadiusGraph(edges, n, radius2)
 
 
 def _scaled(scale: float, largest: float, more: int, room: int) -> tuple[float, int]:
@@ -139,13 +285,14 @@ def _scaled(scale: float, largest: float, more: int, room: int) -> tuple[float, 
     return scale * 2.0**finer, bits + finer
 
 
-def _finest(n: int, d: int, k: int, iterations: int, seed: int) -> CentresOfShares:
+def _finest(n: int, d: int, k: int, most: int, seed: int, scale: float) -> CentresOfShares:
     """Return k-means on numbers of as many bits as there is room for."""
+    iterations = min(most, ITERATIONS)
     flat = n * k * (k - 1) // 2 <= _AT_ONCE  # more bytes and fewer rounds
     for bits in range(_BITS, _LEAST_BITS - 1, -1):
         try:
             lloyd = Lloyd(n, d, k, bits, iterations, at_once=_AT_ONCE, flat=flat)
-            return CentresOfShares.drawn(lloyd, seed)
+            return CentresOfShares(lloyd, seed, scale)
         except OverflowRefused:
             continue
     raise OverflowRefused(
@@ -167,7 +314,7 @@ def _largest_within(radius2: float, scale: float) -> int:
 
 
 def _check_memory(
-    federation: Federation, computation: SharedComputation, task: LabelTask, n: int, d: int
+    federation: Federation, computation: SharedComputation, task: Task, n: int, d: int
 ) -> None:
     """Refuse a computation that does not fit its members, before rows are shared."""
     needed, limits = PROCESS_BYTES + task.memory, federation.limits()

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
-from daskfc.clustering import DBSCAN, Clusterer
+from daskfc.clustering import DBSCAN, Clusterer, RadiusGraph
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
 from daskfc.federation.planning.stand_ins import labels_for_each
 from daskfc.protocols.omnifc import clusters, on_shares
+from daskfc.secure.three_parties import steps
+from daskfc.secure.three_parties.stand_ins import STAND_INS as ON_SHARES
 
 __all__ = ["STAND_INS"]
 
@@ -37,7 +39,9 @@ def _cluster_report(found: _Found, rehearsal: Rehearsal) -> Sizes:
 
 STAND_INS: StandIns = {
     clusters.in_order: lambda found: found,
+    on_shares.graph_in_order: lambda plan, radius2: RadiusGraph(tuple, plan.n_samples, radius2),
     on_shares.whole_rows: lambda data: of_shape(data.n_samples, data.n_features, dtype="int64"),
+    on_shares.begun: ON_SHARES[steps.begun],
     clusters.cluster: _cluster,
     clusters.cluster_report: _cluster_report,
     clusters.labels_for: lambda plan: labels_for_each(plan.positions),

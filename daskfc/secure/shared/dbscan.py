@@ -117,10 +117,7 @@ class DensityClusters:
         index = making_one_hot(log2_up(n), width)
         own, bit, planes = Cost(1, n * width), Cost(1, width), Cost(1, b * width)
         agreeing = Cost(log2_up(b), (b - 1) * width)  # all planes
-        total = sending(n)
-        for start, last in self._row_blocks():
-            pairs = (last - start) * (n - start)
-            total += sending(pairs, self.distance_bits) + comparing(pairs, self.distance_bits)
+        total = self.cost_of_neighbours()
         total += counting(n, width, self.min_samples) + own + first + planes
         total += (table + planes) * b
         moved = table + own + first + index + planes * 3 + (table + planes) * _JUMPS
@@ -130,6 +127,15 @@ class DensityClusters:
         total += seen * passes + moved * (passes - 1) + agreeing + bit + making_numbers(n)
         return total + making_bits(n, b).beside(table) + planes + agreeing + planes
 
+    def cost_of_neighbours(self) -> Cost:
+        """Return what `neighbours` takes."""
+        n = n_words(self.n_samples) * WORD
+        total = sending(n)
+        for start, last in self._row_blocks():
+            pairs = (last - start) * (n - start)
+            total += sending(pairs, self.distance_bits) + comparing(pairs, self.distance_bits)
+        return total
+
     def fit(self, party: Party, x: Numbers) -> Program[Bits]:
         """Return planes (label_bits, words) of the clusters of samples x (n_samples, n_features).
 
@@ -138,7 +144,7 @@ class DensityClusters:
         if self.min_samples > self.n_samples:
             shape = self.label_bits, n_words(self.n_samples)
             return Bits.known(party.index, np.full(shape, 2**64 - 1, dtype=np.uint64))
-        near = yield from self._neighbours(party, x)
+        near = yield from self.neighbours(party, x)
         core = yield from at_least(party, near, self.min_samples)
         near = yield from masked(party, near, core)  # rows of samples that are no core are zeros
         labels = yield from self._joined(party, near, core)
@@ -152,8 +158,11 @@ class DensityClusters:
             yield first, last
             first = last
 
-    def _neighbours(self, party: Party, x: Numbers) -> Program[Bits]:
-        """Return the symmetric matrix of bits (rows, words), with zeros beyond the samples."""
+    def neighbours(self, party: Party, x: Numbers) -> Program[Bits]:
+        """Return who is near whom, a symmetric matrix of bits (rows, words).
+
+        Rows are filled up to whole words; bits beyond the samples are zeros.
+        """
         n, width = self.n_samples, n_words(self.n_samples)
         x = x.each(lambda words: np.pad(words, ((0, width * WORD - n), (0, 0))))
         bound = min(self.squared_eps, 4 * self.n_features << 2 * self.magnitude_bits)

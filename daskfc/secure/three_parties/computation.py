@@ -2,7 +2,8 @@
 
 import logging
 import uuid
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,12 @@ from daskfc.errors import DecodingError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.shared.party import N_PARTIES
 from daskfc.secure.three_parties import steps
-from daskfc.secure.three_parties.tasks import LabelTask
+from daskfc.secure.three_parties.tasks import LabelTask, NeighboursOfShares, Task
 
 __all__ = ["SharedComputation"]
+
+_Task = TypeVar("_Task", LabelTask, NeighboursOfShares)
+_Result = TypeVar("_Result")
 
 _AT_ONCE = 16  # ours: rounds asked for before one looks whether the program has ended
 _STARTS = 3  # ours: of one computation, each with new keys, where members are started anew
@@ -36,6 +40,9 @@ class SharedComputation:
         In a run, of three clients at least.
     members : tuple of str, optional
         The three that compute; by default the first ones.
+    begin : step, optional
+        What begins the task at a member: a method's own step may refuse tasks that it did not
+        announce.
 
     Raises
     ------
@@ -59,12 +66,17 @@ class SharedComputation:
     --------
     >>> from daskfc.secure.shared import DensityClusters
     >>> from daskfc.secure.three_parties import DensityOfShares, SharedComputation
-    >>> def labels(federation, rows, n):         # rows: PerClient of whole numbers below 2^10
+    >>> def labels(federation, rows, n):         # rows: PerClient of WholeRows below 2^10
     ...     task = DensityOfShares(DensityClusters(n, 2, 10, squared_eps=9, min_samples=5))
     ...     return SharedComputation(federation).labels(rows, task)
     """
 
-    def __init__(self, federation: Federation, members: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        members: tuple[str, ...] | None = None,
+        begin: Callable[..., steps.Turn] = steps.begun,
+    ) -> None:
         chosen = federation.clients[:N_PARTIES] if members is None else tuple(members)
         if len(set(chosen)) != N_PARTIES or not set(chosen) <= set(federation.clients):
             raise InvalidInput(
@@ -74,40 +86,69 @@ class SharedComputation:
             )
         self.members = chosen
         self.n_rounds = 0
+        self._begin = begin
         self._federation = federation
 
     def labels(
-        self, rows: PerClient[Local[np.ndarray]], task: LabelTask
+        self, rows: PerClient[Local[steps.WholeRows]], task: LabelTask
     ) -> PerClient[Local[NDArray[np.int64]]]:
         """Return each client's labels, which stay there.
 
         Parameters
         ----------
         rows : PerClient of Local
-            Whole numbers (n, d) of each client, a row for each of its samples.
+            `WholeRows` of each client, a row for each of its samples.
         task : LabelTask
             `CentresOfShares` or `DensityOfShares`, of all samples in the order of clients' names.
+            Members begin one task in a start of a run.
 
         Raises
         ------
         PartyError
             When members are started anew again and again.
         """
+        return self._anew(rows, task, self._tell_labels)
+
+    def neighbours(
+        self, rows: PerClient[Local[steps.WholeRows]], task: NeighboursOfShares
+    ) -> Local[NDArray[np.uint64]]:
+        """Return who is near whom, at the server: rows of bits, in the order of clients' names.
+
+        Parameters
+        ----------
+        rows : PerClient of Local
+            As in `labels`.
+        task : NeighboursOfShares
+            As in `labels`.
+
+        Raises
+        ------
+        PartyError
+            When members are started anew again and again.
+        """
+        return self._anew(rows, task, self._tell_graph)
+
+    def _anew(
+        self,
+        rows: PerClient[Local[steps.WholeRows]],
+        task: _Task,
+        tell: Callable[[PerClient[Local[steps.Turn]], _Task, Mapping[str, Any]], _Result],
+    ) -> _Result:
+        """Compute, and begin again where a member was started anew."""
         for start in range(1, _STARTS + 1):
+            here = {"members": self.members, "tag": uuid.uuid4().hex}
             try:
-                return self._labels(rows, task)
+                return tell(self._computed(rows, task, here), task, here)
             except PartyError as error:
                 if start == _STARTS or (error.step, error.error_type) not in _ANEW:
                     raise
                 log.warning("a member of a computation on shares is gone: it begins again")
         raise AssertionError
 
-    def _labels(
-        self, rows: PerClient[Local[np.ndarray]], task: LabelTask
-    ) -> PerClient[Local[NDArray[np.int64]]]:
+    def _computed(
+        self, rows: PerClient[Local[steps.WholeRows]], task: Task, here: Mapping[str, Any]
+    ) -> PerClient[Local[steps.Turn]]:
         federation, members = self._federation, self.members
-        tag = uuid.uuid4().hex  # of one computation
-        here: dict[str, Any] = {"members": members, "tag": tag}
         others = PerClient({one: tuple(m for m in members if m != one) for one in members})
         public = federation.exchange(steps.offered, **here, clients=members, receivers=others)
         keys = federation.on_clients(steps.agreed, public, **here, clients=members)
@@ -115,12 +156,26 @@ class SharedComputation:
             steps.cut_rows, rows, **here, clients=tuple(rows), receivers=members
         )
         x = federation.on_clients(steps.gathered, shared, **here, clients=members)
-        turn = federation.on_clients(steps.begun, keys, x, task, clients=members)
-        turn = self._ended(turn, task.cost(2).rounds)
+        turn = federation.on_clients(self._begin, keys, x, task, clients=members)
+        return self._ended(turn, task.cost(2).rounds)
+
+    def _tell_labels(
+        self, turn: PerClient[Local[steps.Turn]], task: LabelTask, here: Mapping[str, Any]
+    ) -> PerClient[Local[NDArray[np.int64]]]:
+        federation, all_clients = self._federation, self._federation.clients
         parts = federation.exchange(
-            steps.label_summands, turn, clients=members, receivers=tuple(rows)
+            steps.label_summands, turn, clients=self.members, receivers=all_clients
         )
-        return federation.on_clients(steps.labels_of, parts, task=task, **here, clients=tuple(rows))
+        return federation.on_clients(steps.labels_of, parts, task=task, **here, clients=all_clients)
+
+    def _tell_graph(
+        self,
+        turn: PerClient[Local[steps.Turn]],
+        task: NeighboursOfShares,
+        here: Mapping[str, Any],
+    ) -> Local[NDArray[np.uint64]]:
+        parts = self._federation.ask(steps.graph_summand, turn, clients=self.members)
+        return self._federation.on_server(steps.graph_of, parts, **here)
 
     def _ended(self, turn: PerClient[Local[steps.Turn]], most: int) -> PerClient[Local[steps.Turn]]:
         """Take rounds until the program has ended, `most` by estimate."""

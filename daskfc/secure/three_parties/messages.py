@@ -4,20 +4,23 @@ import numpy as np
 
 from daskfc.federation import Message, array, text
 
-__all__ = ["LabelSummand", "RoundsTaken", "SharedRows", "SharedWords"]
+__all__ = ["GraphSummand", "LabelSummand", "RoundsTaken", "SharedRows", "SharedWords"]
 
 _TAG = 32  # characters of a name of a computation
+_POINT = 64  # of a digest
 
 
 class SharedRows(
     Message,
     protection="coded",
     route="client → client",
-    reveals="nothing: two of three summands, which are uniform",
+    reveals="nothing of samples: two of three summands, which are uniform, and the grid of all",
 ):
-    """One party's summands of a client's rows."""
+    """One party's summands of a client's rows, and how these were made of its samples."""
 
     tag: str = text(_TAG)
+    scale: float
+    point: str = text(_POINT)
     values: np.ndarray = array(2, "row", "column", dtype="uint64")
 
 
@@ -44,6 +47,18 @@ class LabelSummand(
 
     tag: str = text(_TAG)
     planes: np.ndarray = array("plane", "word", dtype="uint64")
+
+
+class GraphSummand(
+    Message,
+    protection="coded",
+    route="client → server",
+    reveals="with all three summands, which samples are near which",
+):
+    """One summand of the rows of bits of a graph."""
+
+    tag: str = text(_TAG)
+    rows: np.ndarray = array("row", "word", dtype="uint64")
 
 
 class RoundsTaken(

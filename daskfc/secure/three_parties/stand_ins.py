@@ -7,7 +7,7 @@ from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
 from daskfc.secure.three_parties import steps
 from daskfc.secure.three_parties.messages import SharedRows
-from daskfc.secure.three_parties.tasks import DensityOfShares, LabelTask
+from daskfc.secure.three_parties.tasks import DensityOfShares, Task
 
 __all__ = ["STAND_INS"]
 
@@ -35,7 +35,7 @@ def _gathered(parts: Mapping[str, SharedRows]) -> dict[str, int]:
     return {client: part.values.shape[1] for client, part in parts.items()}
 
 
-def _begun(keys: str, shares: Mapping[str, int], task: LabelTask, rehearsal: Rehearsal) -> _Turn:
+def _begun(keys: str, shares: Mapping[str, int], task: Task, rehearsal: Rehearsal) -> _Turn:
     passes = rehearsal.assume(_PASSES, 2.0) if isinstance(task, DensityOfShares) else 1
     cost = task.cost(int(passes))
     return _Turn(1, cost.rounds, cost.words, task.n_planes, shares, keys)
@@ -58,7 +58,8 @@ STAND_INS: StandIns = {
     },
     steps.agreed: lambda members, party: members[members.index(party) - 1],
     steps.cut_rows: lambda rows, members: {
-        member: Sizes(tag=_TAG, row=rows.shape[0], column=rows.shape[1]) for member in members
+        member: Sizes(tag=_TAG, scale=1.0, point=2 * _TAG, row=rows.shape[0], column=rows.shape[1])
+        for member in members
     },
     steps.gathered: _gathered,
     steps.begun: _begun,
@@ -71,5 +72,7 @@ STAND_INS: StandIns = {
         client: Sizes(tag=_TAG, plane=turn.n_planes, word=-(-n // 64))
         for client, n in turn.sizes.items()
     },
+    steps.graph_summand: lambda turn: Sizes(tag=_TAG, row=turn.n_planes, word=turn.n_planes // 64),
+    steps.graph_of: lambda parts: of_shape(*next(iter(parts.values())).rows.shape, dtype="uint64"),
     steps.labels_of: lambda data: of_shape(data.n_samples, dtype="int64"),
 }

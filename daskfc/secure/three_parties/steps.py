@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,25 @@ from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Rule, some_clients, takes
 from daskfc.secure.shared import Bits, Numbers, Party, Program, cut_numbers
 from daskfc.secure.sums.messages import PublicKeys
-from daskfc.secure.three_parties.messages import LabelSummand, RoundsTaken, SharedRows, SharedWords
-from daskfc.secure.three_parties.tasks import LabelTask, a_task
+from daskfc.secure.three_parties.messages import (
+    GraphSummand,
+    LabelSummand,
+    RoundsTaken,
+    SharedRows,
+    SharedWords,
+)
+from daskfc.secure.three_parties.tasks import LabelTask, Task, a_task
 from daskfc.stores import ClientStore
 
 __all__ = [
+    "WholeRows",
     "advanced",
     "agreed",
     "begun",
     "cut_rows",
     "gathered",
+    "graph_of",
+    "graph_summand",
     "label_summands",
     "labels_of",
     "offered",
@@ -33,6 +42,7 @@ __all__ = [
 ]
 
 Words = NDArray[np.uint64]
+_Summand = TypeVar("_Summand", LabelSummand, GraphSummand)
 
 three_members = Rule(
     "three clients of the run, of which no two collude",
@@ -100,23 +110,33 @@ def agreed(
     return RingKeys(before, after, start, site.once(), members, name)
 
 
+@dataclass(frozen=True)
+class WholeRows:
+    """Samples (n, d) less a point, times a scale, as whole numbers."""
+
+    values: NDArray[np.int64]
+    scale: float = 1.0
+    point: NDArray[np.float64] | None = None
+
+
 @takes(members=three_members)
 def cut_rows(
-    rows: np.ndarray,
+    rows: WholeRows,
     members: tuple[str, ...],
     tag: str,
     secret: SecretKey,
     site: SiteRules = FREE,
 ) -> dict[str, SharedRows]:
-    """Send each member two of the three summands of own rows (n, d), whole numbers."""
-    name, content = _name(tag, members), np.ascontiguousarray(rows).tobytes()
+    """Send each member two of the three summands of own rows (n, d)."""
+    name, content = _name(tag, members), np.ascontiguousarray(rows.values).tobytes()
     # in another place a member would get the summand that it lacks
-    site.once().hold("summands", tag, content + repr((rows.shape, members)).encode())
+    site.once().hold("summands", tag, content + repr((rows.values.shape, members)).encode())
     # of this party's secret, so that a step that is done again sends the same
     stream = secret.derive("summands", name).stream()
-    pairs = cut_numbers(rows, stream.fill)
+    pairs = cut_numbers(rows.values, stream.fill)
+    seen_from = hashlib.sha256(b"" if rows.point is None else rows.point.tobytes()).hexdigest()
     return {
-        member: SharedRows(name, np.stack([pair.own, pair.following]))
+        member: SharedRows(name, rows.scale, seen_from, np.stack([pair.own, pair.following]))
         for member, pair in zip(members, pairs, strict=True)
     }
 
@@ -128,6 +148,7 @@ class Shares:
     numbers: Numbers
     places: Mapping[str, tuple[int, int]]
     name: str
+    scale: float
 
 
 @takes(members=three_members)
@@ -138,15 +159,21 @@ def gathered(
     name = _name(tag, members)
     _check_names(parts, name)
     clients = sorted(parts)
+    if len({(part.scale, part.point) for part in parts.values()}) > 1:
+        raise PrivacyError(
+            "clients were told different scales or centres for their rows, which would move their "
+            "samples against each other's. Do not trust this coordinator; start the run again."
+        )
     own, following = np.concatenate([parts[client].values for client in clients], axis=1)
     last = np.cumsum([parts[client].values.shape[1] for client in clients]).tolist()
     first = [0, *last[:-1]]
     places = dict(zip(clients, zip(first, last, strict=True), strict=True))
-    return Shares(Numbers(members.index(party), own, following), places, name)
+    numbers = Numbers(members.index(party), own, following)
+    return Shares(numbers, places, name, parts[clients[0]].scale)
 
 
 def _check_names(
-    messages: Mapping[str, SharedRows | SharedWords | LabelSummand], name: str
+    messages: Mapping[str, SharedRows | SharedWords | LabelSummand | GraphSummand], name: str
 ) -> None:
     strange = sorted(sender for sender, message in messages.items() if message.tag != name)
     if strange:
@@ -194,18 +221,21 @@ class Turn:
 
 
 @takes(task=a_task)
-def begun(keys: RingKeys, shares: Shares, task: LabelTask, party: str) -> Turn:
+def begun(keys: RingKeys, shares: Shares, task: Task, party: str) -> Turn:
     """Begin a program on this member's shares, up to its first words."""
     x, members = shares.numbers, keys.members
     if shares.name != keys.name:
         raise DecodingError(
             "keys and shares are of two computations, or of other members. Start the run again."
         )
-    if x.shape != task.shape:
+    if (x.shape, shares.scale) != (task.shape, task.scale):
         raise InvalidInput(
-            f"the task of a computation on shares must be for {task.shape} samples and features, "
-            f"those that clients shared; they are {x.shape}. Start the run again."
+            f"the task of a computation on shares must be for {task.shape} samples and features on "
+            f"a scale of {task.scale:.17g}, those that clients shared; they are {x.shape} on "
+            f"{shares.scale:.17g}. Start the run again."
         )
+    # one: who may ask again with another radius learns distances by and by
+    keys.once.hold("task on shares", "", repr(task).encode())
     # once: to other words of the others, a second program would answer behind the same masks
     keys.once.hold("streams", keys.name, os.urandom(16))
     at = members.index(party)
@@ -257,6 +287,18 @@ def label_summands(turn: Turn) -> dict[str, LabelSummand]:
     }
 
 
+def graph_summand(turn: Turn) -> GraphSummand:
+    """Send the server this member's summand of who is near whom."""
+    if turn.planes is None:
+        raise DecodingError("a computation on shares has not ended, and has no graph yet.")
+    return GraphSummand(turn.running.name, turn.planes.own)
+
+
+def graph_of(parts: Mapping[str, GraphSummand], members: tuple[str, ...], tag: str) -> Words:
+    """Return rows of bits (rows, words) at the server: who is near whom."""
+    return _opened({name: part.rows for name, part in _checked(parts, members, tag).items()})
+
+
 def _packed(bits: NDArray[np.uint8]) -> Words:
     """Return planes of bits (planes, n) as words (planes, ceil(n / 64))."""
     filled = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 64)))
@@ -273,12 +315,27 @@ def labels_of(
     tag: str,
 ) -> NDArray[np.int64]:
     """Return the labels of this client's samples, from the three members' summands."""
+    parts = _checked(parts, members, tag)
+    planes = _opened({name: part.planes for name, part in parts.items()})
+    bits = np.unpackbits(planes.view(np.uint8), axis=1, count=data.n_samples, bitorder="little")
+    return task.labels(bits)
+
+
+def _checked(
+    parts: Mapping[str, _Summand], members: tuple[str, ...], tag: str
+) -> Mapping[str, _Summand]:
+    """Return three members' summands, or refuse others."""
     if set(parts) != set(members):
         raise DecodingError(
-            f"labels need the summands of {', '.join(members)}; got those of "
+            f"a result needs the summands of {', '.join(members)}; got those of "
             f"{', '.join(sorted(parts)) or 'nobody'}. Start the run again."
         )
     _check_names(parts, _name(tag, members))
-    planes = np.bitwise_xor.reduce([part.planes for part in parts.values()])
-    bits = np.unpackbits(planes.view(np.uint8), axis=1, count=data.n_samples, bitorder="little")
-    return task.labels(bits)
+    return parts
+
+
+def _opened(summands: Mapping[str, Words]) -> Words:
+    if len({one.shape for one in summands.values()}) > 1:
+        raise DecodingError("members sent summands of different sizes. Start the run again.")
+    opened: Words = np.bitwise_xor.reduce(list(summands.values()))
+    return opened

@@ -1,19 +1,28 @@
 """What three parties compute on the shares of all samples: a program, and how its bits are read."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import DaskfcError, InvalidInput
 from daskfc.federation.steps.rules import Rule
 from daskfc.secure.shared import Bits, DensityClusters, Lloyd, Numbers, Party, Program, Seeding
 from daskfc.secure.shared.costs import Cost
+from daskfc.secure.shared.planes import WORD, n_words
 from daskfc.secure.shared.seeding import FRACTION_BITS
 from daskfc.seeds import generator
 
-__all__ = ["CentresOfShares", "DensityOfShares", "LabelTask", "a_task"]
+__all__ = [
+    "CentresOfShares",
+    "DensityOfShares",
+    "LabelTask",
+    "NeighboursOfShares",
+    "Task",
+    "a_task",
+]
 
 
 _CANDIDATES = 256  # ours: at least, and 20 for each cluster
@@ -22,111 +31,86 @@ _LARGEST = 1 << 22  # ours: comparisons at once
 _OF_NUMBER = 64  # bytes of a shared number: two summands, as they arrive and put together, copies
 
 
-@runtime_checkable
-class LabelTask(Protocol):
-    """A clustering of shared samples (n, d), and what its planes of bits say."""
+@dataclass(frozen=True)
+class CentresOfShares:
+    """k-means from centres that `Seeding` takes of candidates, all drawn from a public seed.
+
+    `scale` is what features were multiplied by; members hold it against what clients tell.
+    """
+
+    lloyd: Lloyd
+    seed: int
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        lloyd = self.lloyd
+        if lloyd.n_clusters > lloyd.n_samples or lloyd.at_once > _LARGEST or self.seed < 0:
+            raise InvalidInput(
+                "k-means on shares needs no more clusters than samples, a seed of at least 0, and "
+                f"at_once of at most {_LARGEST}; got others."
+            )
+
+    @property
+    def candidates(self) -> list[int]:
+        """Places among all samples of those that centres are taken from."""
+        return _drawn(self)[0]
+
+    @property
+    def seeding(self) -> Seeding:
+        """How centres are taken from the candidates."""
+        return _drawn(self)[1]
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of samples and features."""
-        ...
-
-    @property
-    def n_planes(self) -> int:
-        """Number of planes of bits."""
-        ...
-
-    @property
-    def memory(self) -> int:
-        """Bytes that a member's program takes, its shares included."""
-        ...
-
-    def cost(self, passes: int) -> Cost:
-        """Return rounds and words of the program, with so many passes of DBSCAN."""
-        ...
-
-    def program(self, party: Party, x: Numbers) -> Program[Bits]:
-        """Return planes (n_planes, words) of all samples' labels, one sample a bit."""
-        ...
-
-    def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Return labels (n,) of samples from their bits (planes, n)."""
-        ...
-
-
-@dataclass(frozen=True)
-class CentresOfShares:
-    """k-means from centres that `seeding` takes of some samples, by their places among all."""
-
-    lloyd: Lloyd
-    seeding: Seeding
-    candidates: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        lloyd, seeding, n = self.lloyd, self.seeding, self.lloyd.n_samples
-        own = set(self.candidates)
-        alike = (lloyd.n_features, lloyd.magnitude_bits)
-        right = len(own) == len(self.candidates) == seeding.n_candidates
-        right = right and all(type(one) is int and 0 <= one < n for one in own)
-        right = right and alike == (seeding.n_features, seeding.magnitude_bits)
-        right = right and {len(one) for one in seeding.starts} == {lloyd.n_clusters}
-        if not right or lloyd.n_clusters > n or lloyd.at_once > _LARGEST:
-            raise InvalidInput(
-                "k-means on shares needs different candidates among the samples, starts of as many "
-                "centres as clusters, no more clusters than samples, and at_once of at most "
-                f"{_LARGEST}; got others."
-            )
-
-    @classmethod
-    def drawn(cls, lloyd: Lloyd, seed: int) -> Self:
-        """Draw candidates, and which of them are centres, from a public seed."""
-        k, n = lloyd.n_clusters, lloyd.n_samples
-        random = generator(seed, "k-means on shares")
-        m = min(n, max(_CANDIDATES, 20 * k))
-        candidates = random.choice(n, m, replace=False, shuffle=False).tolist()
-        firsts = random.integers(0, m, (_STARTS, 1))
-        draws = random.integers(0, 1 << FRACTION_BITS, (_STARTS, k - 1))
-        starts = tuple(map(tuple, np.concatenate([firsts, draws], axis=1).tolist()))
-        sizes = m, lloyd.n_features, lloyd.magnitude_bits
-        return cls(lloyd, Seeding(*sizes, starts), tuple(candidates))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """See `LabelTask`."""
         return self.lloyd.n_samples, self.lloyd.n_features
 
     @property
     def n_planes(self) -> int:
-        """See `LabelTask`."""
+        """Number of planes of bits."""
         return self.lloyd.n_clusters
 
     @property
     def memory(self) -> int:
-        """See `LabelTask`."""
+        """Bytes that a member's program takes, its shares included."""
         n, d, m = self.lloyd.n_samples, self.lloyd.n_features, self.seeding.n_candidates
         return _OF_NUMBER * (n * d + m * (m + d)) + 150 * self.lloyd.at_once
 
     def cost(self, passes: int) -> Cost:
-        """See `LabelTask`."""
+        """Return rounds and words of the program, with so many passes of DBSCAN."""
         return self.seeding.cost() + self.lloyd.cost()
 
     def program(self, party: Party, x: Numbers) -> Program[Bits]:
-        """Return one-hot rows; see `LabelTask`."""
-        start = yield from self.seeding.centres(party, x[list(self.candidates)])
+        """Return planes (n_planes, words) of one-hot rows, one sample a bit."""
+        start = yield from self.seeding.centres(party, x[self.candidates])
         rows, _ = yield from self.lloyd.fit(party, x, start)
         return rows
 
     def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Return the row in which a sample's bit is set; see `LabelTask`."""
+        """Return labels (n,): the row of planes (planes, n) in which a sample's bit is set."""
         found: NDArray[np.int64] = planes.argmax(axis=0).astype(np.int64)
         return found
 
 
+@lru_cache(maxsize=4)
+def _drawn(task: CentresOfShares) -> tuple[list[int], Seeding]:
+    """Return the places of candidates, and which of them may be centres."""
+    k, n = task.lloyd.n_clusters, task.lloyd.n_samples
+    random = generator(task.seed, "k-means on shares")
+    m = min(n, max(_CANDIDATES, 20 * k))
+    candidates: list[int] = random.choice(n, m, replace=False, shuffle=False).tolist()
+    firsts = random.integers(0, m, (_STARTS, 1))
+    draws = random.integers(0, 1 << FRACTION_BITS, (_STARTS, k - 1))
+    starts = tuple(map(tuple, np.concatenate([firsts, draws], axis=1).tolist()))
+    return candidates, Seeding(m, task.lloyd.n_features, task.lloyd.magnitude_bits, starts)
+
+
 @dataclass(frozen=True)
 class DensityOfShares:
-    """DBSCAN; noise is -1."""
+    """DBSCAN; noise is -1. `scale` is what features were multiplied by."""
 
     clusters: DensityClusters
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         if self.clusters.at_once > _LARGEST:
@@ -137,62 +121,103 @@ class DensityOfShares:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See `LabelTask`."""
+        """Numbers of samples and features."""
         return self.clusters.n_samples, self.clusters.n_features
 
     @property
     def n_planes(self) -> int:
-        """See `LabelTask`."""
+        """Number of planes of bits."""
         return self.clusters.label_bits
 
     @property
     def memory(self) -> int:
-        """See `LabelTask`."""
+        """Bytes that a member's program takes, its shares included."""
         n, d, pairs = self.clusters.n_samples, self.clusters.n_features, self.clusters.at_once
         return _OF_NUMBER * n * d + 5 * n * n // 2 + 500 * min(pairs, n * n)
 
     def cost(self, passes: int) -> Cost:
-        """See `LabelTask`."""
+        """Return rounds and words of the program, with so many passes of DBSCAN."""
         return self.clusters.cost(passes)
 
     def program(self, party: Party, x: Numbers) -> Program[Bits]:
-        """Return planes of numbers of clusters; see `LabelTask`."""
+        """Return planes (n_planes, words) of numbers of clusters, one sample a bit."""
         return self.clusters.fit(party, x)
 
     def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Return numbers of clusters, whose highest one stands for noise; see `LabelTask`."""
+        """Return labels (n,) from planes (planes, n): the highest number stands for noise."""
         weights = np.int64(1) << np.arange(len(planes), dtype=np.int64)
         found = weights @ planes.astype(np.int64)
         found[found == weights.sum()] = -1
         return found
 
 
+@dataclass(frozen=True)
+class NeighboursOfShares:
+    """Who is near whom, which is opened to the server. `scale` is as in `DensityOfShares`."""
+
+    clusters: DensityClusters
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        DensityOfShares(self.clusters, self.scale)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of samples and features."""
+        return self.clusters.n_samples, self.clusters.n_features
+
+    @property
+    def n_planes(self) -> int:
+        """Number of planes of bits: one a sample, in whole words."""
+        return WORD * n_words(self.clusters.n_samples)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a member's program takes, its shares included."""
+        n, d = self.shape
+        return _OF_NUMBER * n * d + n * n // 2 + 500 * min(self.clusters.at_once, n * n)
+
+    def cost(self, passes: int) -> Cost:
+        """Return rounds and words of the program."""
+        return self.clusters.cost_of_neighbours()
+
+    def program(self, party: Party, x: Numbers) -> Program[Bits]:
+        """Return planes (n_planes, words): bit j of plane i is set where i and j are near."""
+        return self.clusters.neighbours(party, x)
+
+
+LabelTask = CentresOfShares | DensityOfShares
+"""A clustering of shared samples (n, d), and what its planes of bits say."""
+
+Task = LabelTask | NeighboursOfShares
+
 _FIELDS: dict[type, dict[str, type]] = {
-    CentresOfShares: {"lloyd": Lloyd, "seeding": Seeding, "candidates": tuple},
-    DensityOfShares: {"clusters": DensityClusters},
+    CentresOfShares: {"lloyd": Lloyd, "seed": int, "scale": float},
+    DensityOfShares: {"clusters": DensityClusters, "scale": float},
+    NeighboursOfShares: {"clusters": DensityClusters, "scale": float},
     Lloyd: dict.fromkeys(Lloyd.__dataclass_fields__, int) | {"flat": bool},
     DensityClusters: dict.fromkeys(DensityClusters.__dataclass_fields__, int),
-    Seeding: dict.fromkeys(Seeding.__dataclass_fields__, int) | {"starts": tuple},
-    tuple: {},
-    int: {},
-    bool: {},
 }
 """What a task is made of: a caller's objects are made without a look at what they hold."""
 
 
-def _is_sound(value: Any) -> bool:
+def _made_anew(value: Any) -> Any:
+    """Return a task made of what another one holds; TypeError for anything that is none."""
     kind = type(value)
-    if kind is tuple:
-        return all(type(one) in (int, tuple) and _is_sound(one) for one in value)
-    fields = _FIELDS.get(kind)
-    return fields is not None and all(
-        type(getattr(value, name, None)) is wanted and _is_sound(getattr(value, name))
-        for name, wanted in fields.items()
-    )
+    if kind not in _FIELDS:
+        return value
+    told = vars(value)
+    if [type(told.get(name)) for name in _FIELDS[kind]] != list(_FIELDS[kind].values()):
+        raise TypeError
+    return kind(**{name: _made_anew(one) for name, one in told.items()})
 
 
-a_task = Rule(
-    "k-means or DBSCAN on shares",
-    lambda value, asked: type(value) in (CentresOfShares, DensityOfShares) and _is_sound(value),
-)
+def _is_sound(value: Any) -> bool:
+    try:
+        return isinstance(value, Task) and bool(_made_anew(value) == value)
+    except (DaskfcError, TypeError):
+        return False
+
+
+a_task = Rule("k-means, DBSCAN or neighbours on shares", lambda value, asked: _is_sound(value))
 """Another program could open what it likes."""

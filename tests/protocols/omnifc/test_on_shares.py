@@ -1,20 +1,44 @@
 """OmniFC that reveals labels alone: those of the pooled samples, and no message with a distance."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.cluster import DBSCAN, KMeans
 from sklearn.datasets import make_blobs
 
 from daskfc import Federation, OmniFC
-from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
+from daskfc.clustering import make_clusterer
+from daskfc.errors import InvalidInput, OverflowRefused, PrivacyError, ResourceRefused
+from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
 from daskfc.protocols.omnifc import on_shares
-from daskfc.protocols.omnifc.on_shares import _finest, _largest_within, whole_rows
+from daskfc.protocols.omnifc.on_shares import (
+    RowGrid,
+    _finest,
+    _largest_within,
+    begun,
+    whole_rows,
+)
+from daskfc.secure.shared import DensityClusters
 from daskfc.secure.sums import Centre
+from daskfc.secure.three_parties import DensityOfShares, NeighboursOfShares
+from daskfc.site import RunRequest
 from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
+
+
+class Site(SiteRules):
+    """A site that remembers what was asked."""
+
+    def __init__(self):
+        self._once = OnceOnly()
+
+    def once(self):
+        return self._once
+
 
 X, _ = make_blobs(150, 3, centers=4, cluster_std=0.6, random_state=0)
 FAR = np.concatenate([X, [[30.0, 0.0, 0.0]]])  # which is noise
@@ -56,6 +80,21 @@ def test_dbscan_has_the_pooled_labels_and_tells_nobody_a_distance(federation, ur
         model.predict(federation, urls)
 
 
+def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation, urls, approved):
+    spec = {"dbscan": {"eps": 0.9}}
+    model = OmniFC(clusterer=spec, reveal="neighbours").fit(federation)
+    wanted = OmniFC(clusterer=spec).fit(federation)
+    np.testing.assert_array_equal(labels_of(model), labels_of(wanted))
+    assert model.n_clusters_ == wanted.n_clusters_
+    assert (model.silhouette_, model.criteria, model.sample_map(federation)) == (None, (), None)
+    frame = model.ledger_.to_frame()
+    to_server = frame[frame["receiver"] == "server"]["message"].value_counts()
+    assert to_server.to_dict() == {"SampleSummary": 4, "GraphSummand": 3}
+    assert "LabelSummand" not in set(frame["message"])
+    with pytest.raises(InvalidInput, match="reveal='neighbours' keeps nothing to place new"):
+        model.predict(federation, urls)
+
+
 def test_k_means_is_as_good_as_the_pooled_one(federation, approved):
     model = OmniFC(4, clusterer=SHORT, reveal="labels", random_state=1).fit(federation)
     found = labels_of(model)
@@ -82,6 +121,7 @@ def test_samples_far_from_the_origin_are_seen_from_their_mean(tmp_path, approved
         ({"clusterer": {"k-means": {"rows": "distances"}}}, "by k-means on coordinates or by dbs"),
         ({"n_colluding": 2}, "'n_colluding' must be 1; got 2"),
         ({"distances": "blocks"}, "'distances' must be left out; got 'blocks'"),
+        ({"reveal": "neighbours"}, "with reveal='neighbours' clusters by dbscan; got 'k-means'"),
         ({"reveal": "all"}, "'reveal' parameter of OmniFC"),
     ],
 )
@@ -115,7 +155,7 @@ def test_the_radius_counts_as_it_does_on_distances(eps, scale):
 
 @pytest.mark.parametrize(("n", "d", "bits"), [(100, 2, 16), (70_000, 784, 14), (10_000, 10, 16)])
 def test_features_get_the_bits_that_there_is_room_for(n, d, bits):
-    task = _finest(n, d, 10, 5, seed=0)
+    task = _finest(n, d, 10, 5, seed=0, scale=1.0)
     assert bits <= task.lloyd.magnitude_bits <= 16
     assert task.lloyd.flat == (n * 45 <= 1 << 20)
 
@@ -124,20 +164,80 @@ def test_a_radius_beyond_all_distances_ends_at_once():
     assert _largest_within(1e30, 2.0**20) == 1 << 62
 
 
+def announced(**changes):
+    said = {"clusterer": {"dbscan": {"eps": 2.0}}, "n_clusters": None, "reveal": "labels"}
+    return Announced({**said, **changes})
+
+
 def test_rows_beyond_the_range_are_refused_without_their_values(tmp_path):
     (url,) = stores_of(tmp_path, {"a": np.array([[1.5, 2.0], [-3.0, 0.0]])}).values()
     store = ClientStore.open(url)
-    np.testing.assert_array_equal(whole_rows(store, scale=2.0, bits=3), [[3, 4], [-6, 0]])
-    with pytest.raises(OverflowRefused, match=r"^samples lie beyond the range that the clients"):
-        whole_rows(store, scale=3.0, bits=3)
+    rows = whole_rows(store, grid=RowGrid(2.0, 3, exact=True))
+    np.testing.assert_array_equal(rows.values, [[3, 4], [-6, 0]])
+    assert (rows.scale, rows.point) == (2.0, None)
+    for grid in (RowGrid(3.0, 3, exact=False), RowGrid(1.0, 3, exact=True)):
+        with pytest.raises(OverflowRefused, match=r"^samples lie beyond the range, or off the gr"):
+            whole_rows(store, grid=grid)
 
 
-def test_a_caller_chooses_no_point_to_see_samples_from():
-    right = {"centre": None, "scale": 2.0, "bits": 3}
-    assert broken_rule(whole_rows, right, Announced()) is None
-    centre = Centre(np.zeros(2))
-    for wrong in ({"centre": centre}, {"scale": 0.0}, {"scale": np.inf}, {"bits": 31}, {"bits": 0}):
-        assert broken_rule(whole_rows, {**right, **wrong}, Announced()) is not None
+def test_a_start_has_one_grid(tmp_path):
+    """Refusals of many would tell where samples are."""
+    (url,) = stores_of(tmp_path, {"a": np.array([[1.5, 2.0], [-3.0, 0.0]])}).values()
+    store, site, grid = ClientStore.open(url), Site(), RowGrid(2.0, 3, exact=True)
+    for centre in (None, None):
+        whole_rows(store, centre, grid=grid, site=site)
+    others = [(None, RowGrid(2.0, 4, exact=True)), (Centre(np.zeros(2)), grid)]
+    for centre, other in others:
+        with pytest.raises(PrivacyError, match="the grid of rows on shares of '' were used"):
+            whole_rows(store, centre, grid=other, site=site)
+
+
+def test_a_caller_chooses_no_point_to_see_samples_from_and_no_coarse_grid():
+    right = {"centre": None, "grid": RowGrid(1000.0, 12, exact=False)}
+    assert broken_rule(whole_rows, right, announced()) is None
+    assert broken_rule(whole_rows, {"grid": RowGrid(1.0, 3, exact=True)}, announced()) is None
+    coarse = RowGrid(400.0, 12, exact=False)
+    assert broken_rule(whole_rows, {"grid": coarse}, announced()) is not None
+    assert broken_rule(whole_rows, {"grid": coarse}, announced(clusterer="k-means")) is None
+    assert broken_rule(whole_rows, {**right, "centre": Centre(np.zeros(2))}, announced())
+    for scale, bits, exact in ((0.0, 3, True), (np.inf, 3, True), (2.0, 31, True), (2.0, 0, True)):
+        assert broken_rule(whole_rows, {"grid": RowGrid(scale, bits, exact)}, announced())
+    for wrong in ((2, 3, True), (2.0, 3.0, True), (2.0, 3, 1)):
+        assert broken_rule(whole_rows, {"grid": RowGrid(*wrong)}, announced())
+
+
+def test_members_begin_the_clustering_that_was_announced_and_no_other():
+    """Who may choose eps learns distances by and by; who may choose centres, too."""
+    own = DensityOfShares(DensityClusters(9, 2, 12, 16, 5), 2.0)
+    assert broken_rule(begun, {"task": own}, announced()) is None
+    changes = ({"squared_eps": 17}, {"squared_eps": 15}, {"min_samples": 1})
+    for task in [
+        *(replace(own, clusters=replace(own.clusters, **one)) for one in changes),
+        replace(own, scale=4.0),
+        _finest(9, 2, 3, 20, 0, 2.0),
+    ]:
+        assert "'task' must be the clustering" in broken_rule(begun, {"task": task}, announced())
+    near = NeighboursOfShares(own.clusters, own.scale)
+    for task, reveal in ((own, "neighbours"), (near, "labels"), (own, "distances")):
+        assert broken_rule(begun, {"task": task}, announced(reveal=reveal)) is not None
+    assert broken_rule(begun, {"task": near}, announced(reveal="neighbours")) is None
+    means = announced(clusterer={"k-means": {"max_iter": 6}}, n_clusters=3)
+    own = _finest(9, 2, 3, 6, 5, 2.0)
+    assert broken_rule(begun, {"task": own}, means) is None
+    changes = ({"n_clusters": 2}, {"iterations": 1}, {"magnitude_bits": 8})
+    for task in [
+        *(replace(own, lloyd=replace(own.lloyd, **one)) for one in changes),
+        DensityOfShares(DensityClusters(9, 2, 12, 16, 5), 2.0),
+    ]:
+        assert "'task' must be the clustering" in broken_rule(begun, {"task": task}, means)
+    for unknown in ({}, {"clusterer": "DBSCAN"}):
+        assert broken_rule(begun, {"task": own}, Announced(unknown)) is not None
+
+
+def test_a_clusterer_is_announced_with_its_parameters():
+    told = RunRequest("OmniFC", parameters={"clusterer": make_clusterer({"dbscan": {"eps": 2.0}})})
+    spec = RunRequest.of_json(told.as_json()).parameters["clusterer"]
+    assert make_clusterer(spec) == make_clusterer({"dbscan": {"eps": 2.0}})
 
 
 def test_only_what_is_announced_is_approved():

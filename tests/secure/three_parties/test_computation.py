@@ -14,7 +14,12 @@ from daskfc.federation import own_labels
 from daskfc.federation.steps.handles import results
 from daskfc.secure.shared import DensityClusters, Lloyd
 from daskfc.secure.shared.seeding import FRACTION_BITS
-from daskfc.secure.three_parties import CentresOfShares, DensityOfShares, SharedComputation
+from daskfc.secure.three_parties import (
+    CentresOfShares,
+    DensityOfShares,
+    SharedComputation,
+    WholeRows,
+)
 from daskfc.testing.federation import stores_of
 from tests.oracles.shared import lloyd, seeded
 
@@ -34,18 +39,18 @@ X = samples()
 ENDS = np.cumsum(list(SIZES.values()))
 ROWS = dict(zip(SIZES, np.split(X, ENDS[:-1]), strict=True))
 DENSITY = DensityOfShares(DensityClusters(N, D, BITS, 15**2, 5))
-MEANS = CentresOfShares.drawn(Lloyd(N, D, 4, BITS, 2), seed=2)
+MEANS = CentresOfShares(Lloyd(N, D, 4, BITS, 2), seed=2)
 
 
 def expected():
     """Return the labels of k-means in the clear, from the same candidates."""
-    own, plan = X[list(MEANS.candidates)], MEANS.seeding
+    own, plan = X[MEANS.candidates], MEANS.seeding
     start = own[seeded(own, plan.starts, 1 << FRACTION_BITS)]
     return lloyd(X, start, 2, BITS)[0]
 
 
 def whole(data):
-    return data.rows(0, data.n_samples).astype(np.int64)
+    return WholeRows(data.rows(0, data.n_samples).astype(np.int64))
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,25 @@ from daskfc.coding import SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
-from daskfc.secure.shared import DensityClusters, Lloyd, Numbers, Seeding, put_together
-from daskfc.secure.three_parties import CentresOfShares, DensityOfShares
-from daskfc.secure.three_parties.messages import LabelSummand, SharedWords
+from daskfc.secure.shared import DensityClusters, Lloyd, Numbers, put_together
+from daskfc.secure.shared.planes import unpacked
+from daskfc.secure.three_parties import (
+    CentresOfShares,
+    DensityOfShares,
+    NeighboursOfShares,
+    WholeRows,
+)
+from daskfc.secure.three_parties.messages import GraphSummand, LabelSummand, SharedWords
 from daskfc.secure.three_parties.steps import (
+    Turn,
     _name,
     advanced,
     agreed,
     begun,
     cut_rows,
     gathered,
+    graph_of,
+    graph_summand,
     label_summands,
     labels_of,
     offered,
@@ -27,7 +36,7 @@ from daskfc.secure.three_parties.steps import (
 )
 
 MEMBERS = ("a", "b", "c")
-TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), Seeding(2, 2, 8, ((0, 2048),)), (0, 5))
+TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), seed=0)
 ROWS = np.array([[1, 2], [2, 1], [0, 0], [90, 91], [-3, 4], [92, 90]])
 
 
@@ -50,7 +59,9 @@ def three(tag="t", rows=ROWS):
     offers = {one: offered(MEMBERS, tag, secrets[one], one) for one in MEMBERS}
     got = {one: {by: offers[by][one] for by in MEMBERS if by != one} for one in MEMBERS}
     keys = {one: agreed(got[one], MEMBERS, tag, secrets[one], one) for one in MEMBERS}
-    cut, rest = (cut_rows(r, MEMBERS, tag, SecretKey.from_os()) for r in (rows[:4], rows[4:]))
+    cut, rest = (
+        cut_rows(WholeRows(r), MEMBERS, tag, SecretKey.from_os()) for r in (rows[:4], rows[4:])
+    )
     parts = {one: {"b": cut[one], "other": rest[one]} for one in MEMBERS}
     x = {one: gathered(parts[one], MEMBERS, tag, one) for one in MEMBERS}
     return secrets, keys, x
@@ -79,24 +90,26 @@ def test_keys_of_others_than_two_members_are_refused(members):
 
 def test_summands_are_the_rows_and_the_same_if_they_are_asked_for_again():
     secret, site = SecretKey.from_os(), Site()
-    sent = cut_rows(ROWS, MEMBERS, "t", secret, site)
+    sent = cut_rows(WholeRows(ROWS), MEMBERS, "t", secret, site)
     own = {m: Numbers(i, *sent[m].values) for i, m in enumerate(MEMBERS)}
     for one, other in (("a", "b"), ("b", "c"), ("c", "a")):
         found = put_together(own[one], own[other]).view(np.int64)
         np.testing.assert_array_equal(found, ROWS)
-    again = cut_rows(ROWS, MEMBERS, "t", secret, site)
+    again = cut_rows(WholeRows(ROWS), MEMBERS, "t", secret, site)
     assert all(np.array_equal(again[m].values, sent[m].values) for m in MEMBERS)
-    other = cut_rows(ROWS, MEMBERS, "u", secret, site)
+    other = cut_rows(WholeRows(ROWS), MEMBERS, "u", secret, site)
     assert not any(np.array_equal(other[m].values, sent[m].values) for m in MEMBERS)
     for rows, members in ((ROWS + 1, MEMBERS), (ROWS, ("b", "c", "a")), (ROWS.T, MEMBERS)):
         with pytest.raises(PrivacyError, match="the summands of 't' were used for another content"):
-            cut_rows(rows, members, "t", secret, site)
+            cut_rows(WholeRows(rows), members, "t", secret, site)
 
 
 def test_a_program_begins_once():
     """Else other words of the others would be answered behind the same masks."""
     _, keys, x = three()
     begun(keys["a"], x["a"], TASK, "a")
+    with pytest.raises(PrivacyError, match="the task on shares of '' were used for another"):
+        begun(keys["a"], x["a"], replace(TASK, seed=1), "a")
     for shares in (x["a"], replace(x["a"], numbers=x["a"].numbers + 1)):
         with pytest.raises(PrivacyError, match=r"the streams of .* were used for another content"):
             begun(keys["a"], shares, TASK, "a")
@@ -107,7 +120,7 @@ def test_messages_of_another_computation_are_refused():
     turn = begun(keys["a"], x["a"], TASK, "a")
     with pytest.raises(DecodingError, match="what b sent is of another computation on shares"):
         advanced(turn, {"b": SharedWords("u", 1, turn.words.reshape(-1))})
-    rows = cut_rows(ROWS, MEMBERS, "u", SecretKey.from_os())
+    rows = cut_rows(WholeRows(ROWS), MEMBERS, "u", SecretKey.from_os())
     with pytest.raises(DecodingError, match="what site sent is of another computation on shares"):
         gathered({"site": rows["a"]}, MEMBERS, "t", "a")
     with pytest.raises(DecodingError, match="or of other members"):
@@ -134,17 +147,17 @@ def test_a_member_sends_to_the_one_before_and_hears_from_the_one_after():
 def test_keys_and_shares_are_of_one_order_of_members():
     """Else who deals to whom would be turned around, and one would know what hides a number."""
     _, keys, _ = three()
-    cut = cut_rows(ROWS, ("a", "c", "b"), "t", SecretKey.from_os())
+    cut = cut_rows(WholeRows(ROWS), ("a", "c", "b"), "t", SecretKey.from_os())
     shares = gathered({"site": cut["a"]}, ("a", "c", "b"), "t", "a")
     with pytest.raises(DecodingError, match="keys and shares are of two computations"):
         begun(keys["a"], shares, TASK, "a")
 
 
-def hostile(**fields):
+def hostile(task=TASK, **fields):
     """Return a task whose fields nobody looked at, as a pickle makes one."""
-    task = object.__new__(CentresOfShares)
-    task.__dict__.update({**vars(TASK), **fields})
-    return task
+    other = object.__new__(type(task))
+    other.__dict__.update({**vars(task), **fields})
+    return other
 
 
 class Other(Lloyd):
@@ -155,10 +168,15 @@ class Other(Lloyd):
     "task",
     [
         hostile(lloyd=Other(6, 2, 2, 8, 1)),
-        hostile(seeding=None),
+        hostile(lloyd=hostile(TASK.lloyd, n_clusters=7)),
+        hostile(lloyd=hostile(TASK.lloyd, flat=1)),
         hostile(candidates=[0, 5]),
-        hostile(candidates=(0, "5")),
+        hostile(seed="0"),
+        hostile(seed=-1),
+        hostile(scale=1),
+        hostile(DensityOfShares(DensityClusters(6, 2, 8, 1, 1)), clusters=TASK.lloyd),
         TASK.lloyd,
+        7,
     ],
 )
 @pytest.mark.parametrize("step", [begun, labels_of])
@@ -169,24 +187,31 @@ def test_a_site_performs_its_own_programs_only(step, task):
     assert "'task' must be" in broken_rule(step, {"task": task, **members}, announced)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"candidates": (0, 0)},
-        {"candidates": (0, 6)},
-        {"candidates": (-1, 0)},
-        {"candidates": (0, 1, 2)},
-        {"seeding": Seeding(2, 3, 8, ((0, 2048),))},
-        {"seeding": Seeding(2, 2, 9, ((0, 2048),))},
-        {"seeding": Seeding(2, 2, 8, ((0, 1, 2),))},
-        {"lloyd": Lloyd(6, 2, 2, 8, 1, at_once=1 << 40)},
-    ],
-)
+@pytest.mark.parametrize("changes", [{"n_clusters": 7}, {"at_once": 1 << 40}])
 def test_a_task_holds_together(changes):
-    with pytest.raises(InvalidInput, match="k-means on shares needs different candidates"):
-        replace(TASK, **changes)
+    with pytest.raises(InvalidInput, match="k-means on shares needs no more clusters than"):
+        replace(TASK, lloyd=replace(TASK.lloyd, **changes))
     with pytest.raises(InvalidInput, match="'at_once' of DBSCAN on shares"):
         DensityOfShares(DensityClusters(6, 2, 8, 1, 1, at_once=1 << 40))
+
+
+def test_candidates_follow_from_the_seed_alone():
+    same, other = CentresOfShares(TASK.lloyd, 0), CentresOfShares(TASK.lloyd, 1)
+    assert (same.candidates, same.seeding) == (TASK.candidates, TASK.seeding)
+    assert other.seeding != TASK.seeding
+    assert sorted(TASK.candidates) == list(range(6))
+
+
+def test_clients_that_were_told_different_grids_are_not_computed_with():
+    """Else who tells them would move one client's samples against another's."""
+    point = np.array([1.0, 0.0])
+    cut = cut_rows(WholeRows(ROWS, 2.0, point), MEMBERS, "t", SecretKey.from_os())["a"]
+    same = {"b": cut, "other": cut}
+    assert gathered(same, MEMBERS, "t", "a").scale == 2.0
+    for rows in (WholeRows(ROWS, 4.0, point), WholeRows(ROWS, 2.0, -point), WholeRows(ROWS, 2.0)):
+        other = cut_rows(rows, MEMBERS, "t", SecretKey.from_os())["a"]
+        with pytest.raises(PrivacyError, match="were told different scales or centres"):
+            gathered({**same, "other": other}, MEMBERS, "t", "a")
 
 
 @pytest.mark.parametrize("step", [agreed, cut_rows, gathered, labels_of])
@@ -202,14 +227,15 @@ def test_a_site_shares_among_three_of_which_no_two_collude(step):
 
 def test_a_task_for_other_samples_is_refused():
     _, keys, x = three()
-    task = replace(TASK, lloyd=replace(TASK.lloyd, n_samples=7))
-    with pytest.raises(InvalidInput, match=r"must be for \(7, 2\) samples and features"):
-        begun(keys["a"], x["a"], task, "a")
+    other = replace(TASK, lloyd=replace(TASK.lloyd, n_samples=7))
+    for task in (other, replace(TASK, scale=2.0)):
+        with pytest.raises(InvalidInput, match=r"must be for .* those that clients shared"):
+            begun(keys["a"], x["a"], task, "a")
 
 
-def in_turns(keys, x):
+def in_turns(keys, x, task=TASK):
     """Take turns until the programs have ended; return the last ones and all before them."""
-    turns = {one: begun(keys[one], x[one], TASK, one) for one in MEMBERS}
+    turns = {one: begun(keys[one], x[one], task, one) for one in MEMBERS}
     before = []
     while any(turn.words is not None for turn in turns.values()):
         before.append(turns)
@@ -235,8 +261,27 @@ def test_rounds_give_labels_and_an_ended_program_says_nothing_more():
         for client, n in (("b", 4), ("other", 2))
     ]
     assert found == [[0, 0, 0, 1], [0, 1]]
-    with pytest.raises(DecodingError, match="labels need the summands of a, b, c; got those of a"):
+    with pytest.raises(DecodingError, match="result needs the summands of a, b, c; got those of a"):
         labels_of({"a": parts["a"]["b"]}, Store(4), TASK, MEMBERS, "t")
+
+
+def test_a_graph_is_opened_at_the_server_from_three_summands_of_one_size():
+    _, keys, x = three()
+    near = NeighboursOfShares(DensityClusters(6, 2, 8, 10, 2))
+    turns, _ = in_turns(keys, x, near)
+    parts = {one: graph_summand(turns[one]) for one in MEMBERS}
+    bits = unpacked(graph_of(parts, MEMBERS, "t"), 6)[:6]
+    squares = np.square(ROWS[:, None] - ROWS).sum(-1)
+    np.testing.assert_array_equal(bits, squares <= 10)
+    for one, other in ("ab", "bc", "ac"):  # two say nothing
+        assert not np.array_equal(unpacked(parts[one].rows ^ parts[other].rows, 6)[:6], bits)
+    short = {**parts, "c": GraphSummand(parts["c"].tag, parts["c"].rows[:-1])}
+    with pytest.raises(DecodingError, match="members sent summands of different sizes"):
+        graph_of(short, MEMBERS, "t")
+    with pytest.raises(DecodingError, match="needs the summands of a, b, c; got those of a, b"):
+        graph_of({one: parts[one] for one in "ab"}, MEMBERS, "t")
+    with pytest.raises(DecodingError, match="has not ended, and has no graph yet"):
+        graph_summand(Turn(turns["a"].running, 1, None, None))
 
 
 def test_a_round_is_not_taken_twice_and_not_with_words_of_another():

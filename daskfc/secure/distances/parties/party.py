@@ -5,6 +5,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,8 @@ from daskfc.federation.methods.samples import (
     content_tag,
     sample_digests,
 )
-from daskfc.federation.steps.rules import some_clients, takes
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import by_message, some_clients, takes
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
 from daskfc.secure.distances.parties.messages import (
@@ -67,6 +69,7 @@ __all__ = [
 
 
 NAMED = 3  # columns, at most
+_GRIDS = 16  # ours: of a run's rows; a fit takes eight at most, and new samples are on its last
 KEPT_OPERANDS = 8  # ours: both sides of a square of 4 x 4 blocks
 
 
@@ -170,7 +173,7 @@ def hiding_key(secret: SecretKey, *, evaluators: Sequence[str]) -> dict[str, Hid
     return {name: HidingKey(key.copy()) for name in evaluators}
 
 
-@takes(code=AS_ANNOUNCED, evaluators=some_clients)
+@takes(centre=by_message, code=AS_ANNOUNCED, evaluators=some_clients)
 def encode_rows(
     data: ClientStore,
     secret: SecretKey,
@@ -181,9 +184,15 @@ def encode_rows(
     code: LagrangeCode,
     system: ResidueSystem,
     evaluators: Sequence[str],
+    site: SiteRules = FREE,
 ) -> dict[str, CodedRows]:
     """Quantise rows and evaluate their Lagrange polynomials at the points of `evaluators`."""
     point = None if centre is None else centre.point
+    # few: rows beyond a grid's range are refused, so that many grids would tell how far they lie
+    grid = repr((data.digest, system.scale, system.bound)).encode()
+    seen = b"" if point is None else point.tobytes()
+    site.once().hold_few("grids of rows", grid + seen, _GRIDS)
+    _check_range(data, system, seen)
     rows = quantise(data.rows(start, stop), system, center=point)  # Eq. (1)
     # rows relative to another centre are other rows
     seen_from = "" if point is None else f" from {hash64(point.tobytes()):016x}"
@@ -196,6 +205,13 @@ def encode_rows(
         system=system,
         evaluators=evaluators,
     )
+
+
+@lru_cache(maxsize=_GRIDS)
+def _check_range(data: ClientStore, system: ResidueSystem, point: bytes) -> None:
+    """Refuse a grid that not all rows fit, whichever are asked for: one bit, not one a row."""
+    for _, rows in data.blocks():
+        quantise(rows, system, center=np.frombuffer(point) if point else None)
 
 
 def share_out(
@@ -350,7 +366,7 @@ def describe_new(new: ClientStore) -> NewSamples:
     return NewSamples(new.n_samples)
 
 
-@takes(code=AS_ANNOUNCED, evaluators=some_clients)
+@takes(centre=by_message, code=AS_ANNOUNCED, evaluators=some_clients)
 def encode_new(
     new: ClientStore,
     secret: SecretKey,
@@ -361,6 +377,7 @@ def encode_new(
     code: LagrangeCode,
     system: ResidueSystem,
     evaluators: Sequence[str],
+    site: SiteRules = FREE,
 ) -> dict[str, CodedRows]:
     """Share out new samples, see `encode_rows`."""
     return encode_rows(
@@ -372,6 +389,7 @@ def encode_new(
         code=code,
         system=system,
         evaluators=evaluators,
+        site=site,
     )
 
 
