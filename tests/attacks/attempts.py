@@ -25,6 +25,9 @@ _TOLD = "tests/attacks/test_announced.py"
 _GROUPS = "tests/attacks/test_groups.py"
 _OVER = "tests/attacks/test_over_runs.py"
 _STEPS = "tests/federation/test_approved_steps.py"
+_SHARES = "tests/protocols/omnifc/test_on_shares.py"
+_OF_SHARES = "tests/secure/three_parties/test_steps.py"
+_ROWS = "tests/secure/distances/test_steps.py"
 _MASKS = "tests/secure/sums/test_site_rules.py"
 
 
@@ -237,6 +240,18 @@ ATTEMPTS = (
     Attempt("23", "masked sums with and without one client", "b",
         "that client's array", REDUCED, (f"{_OVER}::test_sums_with_and_without_*",
          f"{_OVER}::test_sums_that_survive_*", f"{_RULES}::test_sums_of_one_data_set_*")),
+    Attempt("24", "labels on shares for another radius, or other centres, than announced", "b",
+        "distances, one after the other", REFUSED,
+        (f"{_ASKED}::test_who_announced_one_radius_*", f"{_SHARES}::test_members_begin_*",
+         f"{_OF_SHARES}::test_a_program_begins_once", f"{_OF_SHARES}::test_a_site_performs_*")),
+    Attempt("24", "rows seen from chosen points, in many ranges, on coarse grids", "b",
+        "where samples lie", REFUSED,
+        (f"{_SHARES}::test_a_start_has_one_grid", f"{_SHARES}::test_a_caller_chooses_no_point_*",
+         f"{_ROWS}::test_a_caller_chooses_no_point_*", f"{_ROWS}::test_few_grids_*",
+         f"{_ROWS}::test_a_grid_that_some_rows_do_not_fit_*")),
+    Attempt("24", "another scale or centre told to one of those that share", "s",
+        "its samples moved, unseen", REFUSED,
+        (f"{_OF_SHARES}::test_clients_that_were_told_different_*",)),
     Attempt("-", "gather of raw rows, by driver or peer", "b", REFUSED, REFUSED,
         (f"{_GUARD}::test_raw_data_*", f"{_GUARD}::test_a_message_for_another_party_is_refused")),
     Attempt("-", "`client.run`, logs, story, plug-ins, `upload_file`", "b", REFUSED, REFUSED,

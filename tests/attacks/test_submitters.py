@@ -11,6 +11,7 @@ from daskfc.coding import FixedPoint
 from daskfc.errors import DaskfcError
 from daskfc.federation import PerClient
 from daskfc.protocols import FedSC, OmniFC
+from daskfc.protocols.omnifc import on_shares
 from daskfc.secure.sums import masked
 from daskfc.site import RunRequest, SiteState
 from daskfc.testing.federation import stores_of
@@ -52,6 +53,19 @@ def test_predict_opens_no_store_that_the_site_does_not_name(ports, tmp_path):
         with refused("stores"):
             model.predict(federation, {"site-3": others["site-3"]})
     assert audited(ports, "stores")
+
+
+@pytest.mark.parametrize("reveal", ["labels", "neighbours"])
+def test_who_announced_one_radius_asks_for_no_other(ports, monkeypatch, reveal):
+    """By radii of its own a submitter learned distances, one comparison after the other."""
+    model = OmniFC(clusterer={"dbscan": {"eps": 3.0}}, reveal=reveal, random_state=0)
+    with ports.joined() as federation:
+        assert len(model.fit(federation).labels_) == sum(map(len, ROWS.values()))
+    own = on_shares._largest_within
+    monkeypatch.setattr(on_shares, "_largest_within", lambda *of: own(*of) + 1)
+    with ports.joined() as federation, pytest.raises(DaskfcError, match="by its rule 'steps'"):
+        model.fit(federation)
+    assert any("'task' must be" in row.sentence for row in audited(ports, "steps"))
 
 
 def test_fits_one_after_the_other_spend_one_budget(ports):

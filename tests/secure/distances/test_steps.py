@@ -1,6 +1,7 @@
 """OmniFC's steps with plain arguments: the whole protocol without a cluster."""
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskfc.coding import ResidueSystem, SecretKey, choose_residues, quantise
-from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
+from daskfc.errors import DecodingError, InvalidInput, OverflowRefused, PrivacyError
+from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.secure.distances import choose_code
 from daskfc.secure.distances.parties import party, server
 from daskfc.secure.distances.routes import columns
+from daskfc.secure.sums import Centre
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.layout.layout import ContentDigest
 from tests.faults import tears
@@ -352,6 +356,53 @@ def test_evaluators_in_another_order_see_other_noise(X):
         slope = (seen[1][k] - seen[0][k]) * pow(second - first, -1, prime)
         found = (seen[0][k] + slope * (segment - first)) % prime
         assert (found == rows % prime).mean() < 0.2
+
+
+class Site(SiteRules):
+    """A site that remembers what was asked."""
+
+    def __init__(self):
+        self._once = OnceOnly()
+
+    def once(self):
+        return self._once
+
+
+def encoded(store, site=None, start=0, stop=2, **changes):
+    code = choose_code(3, None, None, None)
+    system = ResidueSystem(primes=(251, 241), scale=2.0, bound=400)
+    how = {"code": code, "system": replace(system, **changes), "evaluators": ["a", "b", "c"]}
+    return party.encode_rows(store, KEY, start=start, stop=stop, site=site or Site(), **how)
+
+
+def test_few_grids_are_taken_in_a_start():
+    """Each tells, by a refusal or none, how far samples lie."""
+    store, site = ArrayStore("a", [[1.0, 2.0], [3.0, 0.5]], "xy"), Site()
+    for _ in range(2):
+        for more in range(16):
+            encoded(store, site, bound=400 + more)
+    with pytest.raises(PrivacyError, match="may ask for 16 different grids of rows at most"):
+        encoded(store, site, bound=500)
+    encoded(store, site, bound=401)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 2), (0, 1), (1, 2)])
+def test_a_grid_that_some_rows_do_not_fit_is_refused_for_all(start, stop):
+    """Else each row would tell how far it lies."""
+    store = ArrayStore("a", [[1.0, 2.0], [3.0, 0.5]], "xy")
+    encoded(store, start=start, stop=stop)
+    with pytest.raises(OverflowRefused, match="lie outside the radius agreed"):
+        encoded(store, start=start, stop=stop, bound=100)
+
+
+def test_a_caller_chooses_no_point_to_see_rows_from():
+    announced = Announced({"n_colluding": 1}, clients=("a", "b", "c"))
+    code, names = choose_code(3, None, None, None), ["a", "b", "c"]
+    for step in (party.encode_rows, party.encode_new):
+        given = {"code": code, "evaluators": names}
+        assert broken_rule(step, given, announced) is None
+        told = broken_rule(step, {**given, "centre": Centre(np.zeros(2))}, announced)
+        assert told == "'centre' must be None, unless a message tells it"
 
 
 def test_describe_tells_a_rounded_radius_or_none(X):

@@ -189,7 +189,7 @@ def encode_rows(
     """Quantise rows and evaluate their Lagrange polynomials at the points of `evaluators`."""
     point = None if centre is None else centre.point
     # few: rows beyond a grid's range are refused, so that many grids would tell how far they lie
-    grid = repr((data.digest, system.scale, system.bound)).encode()
+    grid = repr((system.scale, system.bound)).encode()
     seen = b"" if point is None else point.tobytes()
     site.once().hold_few("grids of rows", grid + seen, _GRIDS)
     _check_range(data, system, seen)
