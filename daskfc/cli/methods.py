@@ -23,6 +23,7 @@ _CLIENTS_HOLD = {
     "samples": "For clients that hold different samples.",
     "columns": "For clients that hold columns of the same samples.",
     "views": "For clients that hold views: columns of their own, of samples they share in part.",
+    "grid": "For clients that hold some columns of some samples.",
 }
 
 

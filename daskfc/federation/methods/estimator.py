@@ -120,9 +120,12 @@ class FederatedClusterer(FittedModel):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if getattr(cls, "split", None) not in SPLITS:
+        declared = vars(cls).get("split")  # or a parameter: the class has its default
+        split = getattr(declared, "default", getattr(cls, "split", None))
+        if split not in SPLITS:
             raise TypeError(f"{cls.__name__}.split must be one of {', '.join(SPLITS)}.")
         make_init(cls)
+        cls.split = split
 
     def check(self, n_clients: int | None = None) -> None:
         """Check the parameters against their constraints.

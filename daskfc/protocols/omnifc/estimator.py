@@ -38,6 +38,12 @@ from daskfc.federation.methods.samples import (
 from daskfc.protocols.omnifc import clusters
 from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.protocols.omnifc.on_shares import OnShares, check_on_shares
+from daskfc.protocols.omnifc.splits import (
+    check_neighbours,
+    check_split,
+    check_stores,
+    groups_of,
+)
 from daskfc.secure.distances import (
     Reader,
     SecureDistances,
@@ -46,7 +52,7 @@ from daskfc.secure.distances import (
     graph_of_points,
 )
 from daskfc.stores import ClientStore
-from daskfc.stores.store.together import check_unique
+from daskfc.stores.store.together import Split
 
 __all__ = ["OmniFC"]
 
@@ -95,6 +101,9 @@ class OmniFC(FederatedClusterer):
         one of scikit-learn's, as ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give
         the labels of the pooled samples: NMF factorises rows of distances, because samples may
         have negative coordinates.
+    split : {"samples", "columns", "grid"}
+        What of the data each client holds: samples, columns of the same samples in one order, or a
+        cell of a grid, some columns of some samples. Labels are those of the pooled columns.
     reveal : {"distances", "neighbours", "labels"}
         What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
         k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
@@ -167,12 +176,14 @@ class OmniFC(FederatedClusterer):
     ...     model = OmniFC(n_clusters=3, clusterer="spectral").fit(federation)
     """
 
-    split = "samples"
     resumable = True
     mapped_by = "coordinates that follow from the distances"
     n_clusters: int | None = param(optional(integer(low=1)), default=None, kw_only=False)
     clusterer: str | Mapping[str, Any] | Clusterer = param(
         Constraint("a clusterer", lambda value: True), default="spectral"
+    )
+    split: Split = param(  # type: ignore[misc]
+        one_of("samples", "columns", "grid"), default="samples"
     )
     reveal: str = param(one_of("distances", "neighbours", "labels"), default="distances")
     distances: str = param(one_of("exact", "blocks", "landmark"), default="exact")
@@ -207,6 +218,7 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must {rule} with clusterer "
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
+        check_split(self.split, self.reveal, self.n_segments)
         if self.reveal != "distances":
             check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
         if n_clients is not None:
@@ -214,10 +226,7 @@ class OmniFC(FederatedClusterer):
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
         """Refuse samples that two clients share, and graphs of more neighbours than samples."""
-        check_unique(stores)
-        n = sum(store.n_samples for store in stores.values())
-        n_features = next(iter(stores.values())).n_features
-        _check_neighbours(make_clusterer(self.clusterer), n, n_features)
+        check_stores(stores, self.split, make_clusterer(self.clusterer))
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -277,6 +286,7 @@ class OmniFC(FederatedClusterer):
                 code,
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
+                groups=groups_of(federation.contract.columns, self.split),
                 resolve=clusterer.radius2 if isinstance(clusterer, DBSCAN) else None,
                 hide_segments=self.hide_segments,
                 engine=self.engine,
@@ -287,7 +297,7 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, "
                 f"{distances.n_samples}; got {n_clusters}. Lower it or add samples."
             )
-        _check_neighbours(clusterer, distances.n_samples, distances.n_features)
+        check_neighbours(clusterer, distances.n_samples, distances.n_features)
         return distances
 
     def _clustered(self, federation: Federation, n_clusters: int | None) -> _Clustered:
@@ -338,7 +348,9 @@ class OmniFC(FederatedClusterer):
             seen.clusterer, seen.distances, clustering, self._some
         )
         labels = federation.tell(clusters.labels_for, clustering, seen.distances.plan)
-        return federation.publish(labelled_samples, labels, party="clients", wait=False)
+        groups = groups_of(federation.contract.columns, self.split) or {}
+        told = [name for name in federation.clients if not groups.get(name)]  # each sample once
+        return federation.publish(labelled_samples, labels, party=told, wait=False)
 
     def _fit_on_shares(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         """Have three clients compute on shares; each client tells the labels of its samples."""
@@ -470,11 +482,9 @@ class OmniFC(FederatedClusterer):
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
         fitted, panels = self._fitted, {name: list[Local]() for name in new}
-        if fitted is None:
-            raise InvalidInput(
-                f"OmniFC with reveal={self.reveal!r} keeps nothing to place new samples by. Fit "
-                "again with them, or use reveal='distances'."
-            )
+        if fitted is None or self.split != "samples":
+            what = f"reveal={self.reveal!r}" if fitted is None else f"split={self.split!r}"
+            raise InvalidInput(f"OmniFC with {what} cannot place new samples. Fit again with them.")
         for panel in fitted.distances.to_new_samples(new):
             panels[panel.owner].append(
                 federation.on_server(
@@ -486,14 +496,3 @@ class OmniFC(FederatedClusterer):
             )
         labels = federation.tell(clusters.new_labels, panels, clients=tuple(new))
         return federation.publish(labelled_new, new, labels, party=tuple(new), wait=False)
-
-
-def _check_neighbours(clusterer: Clusterer, n: int, n_features: int) -> None:
-    """Refuse a graph of more neighbours than there are samples."""
-    most = clusterer.graph_neighbors + 1
-    if clusterer.needs(n, n_features) == "neighbours" and most > n:
-        raise InvalidInput(
-            f"{clusterer.name} clustering of {n} samples can have no graph of {most} "
-            f"neighbours each, the sample itself among them. Give clusterer={{{clusterer.name!r}: "
-            f"{{'n_neighbors': {n}}}}} or fewer, or add samples."
-        )

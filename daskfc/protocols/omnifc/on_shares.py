@@ -239,7 +239,7 @@ class OnShares:
 
     @property
     def _shape(self) -> tuple[int, int]:
-        return int(self._place.public.samples.sum()), self._place.public.n_features
+        return self._place.public.n_samples, self._place.public.n_features
 
     @property
     def _largest(self) -> float:

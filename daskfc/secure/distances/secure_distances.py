@@ -5,7 +5,7 @@ distances of shares, and the server interpolates.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from daskfc.clustering import ExactPoints
@@ -107,7 +107,7 @@ class SecureDistances:
     ) -> None:
         self.federation = federation
         self.code, self.system, self.plan = code, system, place.plan
-        self.n_samples = int(place.public.samples.sum())
+        self.n_samples = place.public.n_samples
         self.n_features = place.public.n_features
         self.own = own
         self._place = place
@@ -132,6 +132,7 @@ class SecureDistances:
         tolerance: float,
         max_abs: float | None = None,
         resolve: float | None = None,
+        groups: Mapping[str, int] | None = None,
         **options: Any,
     ) -> Self:
         """Create the distances of the samples in the clients' stores.
@@ -149,6 +150,8 @@ class SecureDistances:
         resolve : float, optional
             A squared distance that is exact to a thousandth; by default a hundredth of an estimate
             of the mean.
+        groups : mapping of str to int, optional
+            Where clients hold columns: those of a group, from 0, have the same ones.
         **options
             hide_segments, engine and tile, as for the class.
 
@@ -161,10 +164,10 @@ class SecureDistances:
 
         Notes
         -----
-        Samples that lie much farther from the origin than apart are centred on their mean, which
-        server and clients then learn, rounded.
+        Samples much farther from the origin than apart are centred on their mean, which all then
+        learn, rounded; a client's columns on one that nobody learns.
         """
-        place = place_of_samples(federation, code, max_abs)
+        place = place_of_samples(federation, code, max_abs, groups)
         system = choose_grid(federation, code, place, tolerance=tolerance, resolve=resolve)
         return cls(federation, code, system, place, **options)
 
@@ -257,8 +260,6 @@ class SecureDistances:
     def error_of(self, squared: float) -> float:
         """Return the error that the grid may leave in a squared distance of that size."""
         return self.system.error_of(squared, self.n_features)
-
-    # -- distances among the rows -------------------------------------------------------------
 
     def blocks(
         self,
@@ -435,8 +436,6 @@ class SecureDistances:
         what = f"columns {turn} of samples"
         return self._evaluation.columns(ask, self.n_samples, COLUMN_ROWS, what, known, system)
 
-    # -- distances to new rows ----------------------------------------------------------------
-
     def to_new_samples(self, new: PerClient[Local[ClientStore]]) -> Iterator[NewPanel]:
         """Compute the distances of all rows to the samples of other stores, panel by panel.
 
@@ -494,7 +493,5 @@ class SecureDistances:
             )
             for start in range(0, size, ENCODED_ROWS)
         ]
-        if self.own is None:
-            self._evaluation.encode(places, self.plan, party.encode_rows, self._place.centre)
-        else:
-            self._evaluation.encode(places, self.plan, rows.encode_quantised, self.own)
+        own = (rows.encode_quantised, self.own)
+        self._evaluation.encode(places, self.plan, *(own if self.own else self._place.encoding))

@@ -11,7 +11,7 @@ from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_sh
 from daskfc.linalg import LandmarkEmbedding, squared_distances
 from daskfc.secure.distances import graphs
 from daskfc.secure.distances.graphs import ScoreRows
-from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.parties import by_columns, party, server
 from daskfc.secure.distances.parties.messages import (
     CodedDistances,
     CodedRows,
@@ -202,6 +202,10 @@ STAND_INS: StandIns = {
     **as_they_are(party.describe, server.public_plan, server.row_positions),
     **as_they_are(party.refuse_far_samples, server.plan_from_centre),
     party.reach_from: _reach_from,
+    **as_they_are(by_columns.describe_columns, by_columns.plan_of_columns),
+    by_columns.encode_columns: lambda data, start, stop, code, system, evaluators: _shared_out(
+        stop - start, data.n_features, code, system, evaluators
+    ),
     **as_they_are(server.told_landmarks, rows.plan_rows),
     server.server_disk: lambda: ServerDisk(_ROOM),
     server.open_tiles: lambda grid: grid,

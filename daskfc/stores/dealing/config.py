@@ -32,6 +32,7 @@ _NEEDED = {
     "label-skew": ("clients", "skew"),
     "dirichlet": ("clients", "alpha"),
     "vertical": ("clients",),
+    "grid": ("clients", "column_groups"),
     "views": (),
 }
 _ALLOWED = {
@@ -229,10 +230,11 @@ class SourceConfig(_FileConfig):
 
 
 class PartitionConfig(_Section):
-    """How samples are dealt to clients: a key of `daskfc.stores.PARTITIONS`, vertical or views.
+    """How samples are dealt: a key of `daskfc.stores.PARTITIONS`, vertical, grid or views.
 
     `graph_share` is each client's share of all edges, in [1 / clients, 1], by default 1 / clients
-    without overlap; `overlap` is the share of samples that all views have, 1 by default.
+    without overlap; `overlap` is the share of samples that all views have, 1 by default. Of a grid
+    each column is in one of `column_groups`, which as many clients have as there are parts of rows.
     """
 
     scheme: str
@@ -242,6 +244,7 @@ class PartitionConfig(_Section):
     columns: Literal["contiguous", "random"] | None = None
     graph: Literal["all", "split"] | None = None
     graph_share: float | None = Field(default=None, gt=0, le=1)
+    column_groups: Count | None = None
     overlap: float | None = Field(default=None, ge=0, le=1)
     clients_per_view: Count | None = None
     seed: Seed = 0

@@ -45,6 +45,8 @@ def deal(samples: Samples, partition: PartitionConfig, name: str) -> list[Share]
         )
     if partition.scheme == "vertical":
         return list(_vertical(samples, partition, name))
+    if partition.scheme == "grid" and samples.graph is None:
+        return list(_grid(samples, partition, name))
     if samples.graph is not None:
         raise StoreError(
             f"storage {name!r}: partition {partition.scheme!r} deals samples, and the edges of the "
@@ -83,6 +85,22 @@ def _vertical(samples: Samples, partition: PartitionConfig, name: str) -> Iterat
         graphs = list(split_edges(samples.graph, clients, partition.seed, share))
     for columns, graph in zip(np.array_split(order, clients), graphs, strict=True):
         yield Share(np.arange(n), np.sort(columns), graph)
+
+
+def _grid(samples: Samples, partition: PartitionConfig, name: str) -> Iterator[Share]:
+    n, d, groups = samples.n_samples, len(samples.feature_names), partition.column_groups
+    assert partition.clients is not None  # by PartitionConfig
+    assert groups is not None
+    if partition.clients % groups or not groups <= d:
+        raise StoreError(
+            f"storage {name!r}: in a partition 'grid' as many clients hold each of the column "
+            f"groups, of at least a column each; got {partition.clients} clients and {groups} "
+            f"groups of {d} columns. Change one of the two."
+        )
+    order = generator(partition.seed, "partition", "grid").permutation(n)
+    for rows in np.array_split(order, partition.clients // groups):
+        for columns in np.array_split(np.arange(d), groups):
+            yield Share(np.sort(rows), columns)
 
 
 def _views(samples: Samples, partition: PartitionConfig, name: str) -> Iterator[Share]:

@@ -22,11 +22,11 @@ __all__ = [
     "number_of_samples",
 ]
 
-Split = Literal["samples", "columns", "views"]
+Split = Literal["samples", "columns", "views", "grid"]
 """Each client holds samples with the same columns; columns of the same samples; or samples of one
 view, where clients of different views have no column in common and some of their samples."""
 
-SPLITS: tuple[Split, ...] = ("samples", "columns", "views")
+SPLITS: tuple[Split, ...] = ("samples", "columns", "views", "grid")
 
 
 def check_owner(owner: str, client: str, store: str) -> None:
@@ -41,14 +41,17 @@ def check_owner(owner: str, client: str, store: str) -> None:
 def check_columns(columns: Mapping[str, Sequence[str]], split: Split, method: str) -> None:
     """Raise unless the clients' ordered columns fit together as a method needs.
 
-    samples: the same in the same order; columns: none in common; views: one of the two for every
-    two clients. The InvalidInput names the first difference, or shared column, and both clients.
+    samples: the same in the same order; columns: none in common; views, grid: one of the two for
+    every two clients. The InvalidInput names the first difference, or shared column, and both.
     """
     if split == "columns":
         _check_own_columns(columns, method)
         return
     if split == "views":
         _check_views(columns, method)
+        return
+    if split == "grid":
+        _check_alike_or_apart(columns, method)
         return
     if (unlike := _first_unlike(columns)) is not None:
         names = {frozenset(own) for own in columns.values()}
@@ -99,12 +102,16 @@ def _check_own_columns(columns: Mapping[str, Sequence[str]], method: str) -> Non
         )
 
 
-def _check_views(columns: Mapping[str, Sequence[str]], method: str) -> None:
+def _check_alike_or_apart(columns: Mapping[str, Sequence[str]], method: str) -> None:
     if (mixed := _first_mixed(columns)) is not None:
         raise InvalidInput(
             f"{method} needs views, so that every two clients have the same columns in the same "
             f"order or no column in common; {mixed}. Write one of the stores again."
         )
+
+
+def _check_views(columns: Mapping[str, Sequence[str]], method: str) -> None:
+    _check_alike_or_apart(columns, method)
     if len({tuple(own) for own in columns.values()}) < 2:
         raise InvalidInput(
             f"{method} needs at least two views, clients without a column in common; all have the "

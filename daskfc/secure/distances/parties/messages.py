@@ -83,6 +83,7 @@ class PublicPlan(
     """The size of the problem and the range of the data, for the caller to plan the run."""
 
     samples: np.ndarray = array("client", dtype="int64")
+    n_samples: int  # of all clients; fewer than the sum where several hold columns of one
     n_features: int
     radius: float
     spread: float  # the largest of the clients'
@@ -99,6 +100,7 @@ class RowPositions(
 
     positions: np.ndarray = array("sample", dtype="int64")
     ends: np.ndarray = array("client", dtype="int64")  # cumulative numbers of samples
+    groups: np.ndarray = array("client", dtype="int64")  # clients of one have the same columns
 
 
 class CodedRows(

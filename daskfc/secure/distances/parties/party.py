@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +56,10 @@ __all__ = [
     "assemble",
     "describe",
     "describe_new",
+    "described",
     "encode_new",
     "encode_rows",
+    "encoded",
     "hash64",
     "hiding_key",
     "nearest_apart",
@@ -69,6 +72,7 @@ __all__ = [
 
 
 NAMED = 3  # columns, at most
+FAR = 16.0  # ours: times farther from the origin than apart; costs up to one prime, 8 bits
 _GRIDS = 16  # ours: of a run's rows; a fit takes eight at most, and new samples are on its last
 KEPT_OPERANDS = 8  # ours: both sides of a square of 4 x 4 blocks
 
@@ -97,9 +101,21 @@ def describe(
     With `max_abs`, a public bound on every ``|x|``, no range is reported, and larger values raise
     OverflowRefused.
     """
+    return described(data, key, durable_secret, max_abs)
+
+
+def described(
+    data: ClientStore,
+    key: SecretKey,
+    durable_secret: SecretKey,
+    max_abs: float | None,
+    point: NDArray[np.float64] | None = None,
+) -> SampleSummary:
+    """Return the summary of samples as they are seen from a point, by default the origin."""
     radius2, grids, bad = 0.0, -1, 0
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for _, rows in data.blocks():
+        rows = rows if point is None else rows - point
         finite = np.isfinite(rows).all(axis=1)
         bad += int(len(rows) - finite.sum())
         rows = rows[finite]
@@ -188,6 +204,23 @@ def encode_rows(
 ) -> dict[str, CodedRows]:
     """Quantise rows and evaluate their Lagrange polynomials at the points of `evaluators`."""
     point = None if centre is None else centre.point
+    how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
+    return encoded(data, secret, point, site, start=start, stop=stop, **how)
+
+
+def encoded(
+    data: ClientStore,
+    secret: SecretKey,
+    point: NDArray[np.float64] | None,
+    site: SiteRules,
+    *,
+    start: int,
+    stop: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+) -> dict[str, CodedRows]:
+    """Share out rows as they are seen from a point; see `encode_rows`."""
     # few: rows beyond a grid's range are refused, so that many grids would tell how far they lie
     grid = repr((system.scale, system.bound)).encode()
     seen = b"" if point is None else point.tobytes()
@@ -282,15 +315,25 @@ def assemble(
     code: LagrangeCode,
     system: ResidueSystem,
 ) -> CodedDataset:
-    """Put the shares of all clients, given in their order, into the canonical order."""
-    n_columns = next(iter(parts.values()))[0].n_columns
-    shape = (len(system.primes), len(positions.positions), n_columns)
-    residues = np.empty(shape, system.dtype)
+    """Put the shares of all clients, given in their order, into the canonical order.
+
+    Clients of a group have the same columns of other samples; those of another one lie beside them.
+    """
+    groups = positions.groups.tolist()
+    of_groups = zip(groups, parts.values(), strict=True)
+    found = {group: share.n_columns for group, shares in of_groups for share in shares}
+    widths = dict(sorted(found.items()))
+    places = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
+    n = 1 + int(positions.positions.max(initial=-1))
+    residues = np.empty((len(system.primes), n, sum(widths.values())), system.dtype)
     begin, seen = 0, []
-    for (name, shares), end in zip(parts.items(), positions.ends.tolist(), strict=True):
+    for (name, shares), end, group in zip(
+        parts.items(), positions.ends.tolist(), groups, strict=True
+    ):
         for share in shares:
             rows = begin + share.start + np.arange(share.n_rows)
-            residues[:, positions.positions[rows]] = share_of(share, code, system)
+            at = slice(places[group], places[group] + widths[group])
+            residues[:, positions.positions[rows], at] = share_of(share, code, system)
             seen.append(f"{name}:{share.start}:{share.fingerprint}".encode())
         begin = end
     if hiding is not None:  # all evaluators must hold the same key

@@ -3,7 +3,9 @@
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
 from pathlib import Path
 
 import numpy as np
@@ -76,11 +78,12 @@ class RowPlan:
     spread: float
     grids: int
     problem: int
+    groups: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def n_samples(self) -> int:
-        """Number of samples of all clients."""
-        return sum(len(part) for part in self.positions.values())
+        """Number of samples of all clients, each once."""
+        return 1 + max(int(part.max(initial=-1)) for part in self.positions.values())
 
 
 def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
@@ -88,9 +91,6 @@ def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
     positions = canonical_positions(
         {n: SampleDigests(p.digests, p.share) for n, p in parts.items()}
     )
-    grids = -1
-    for part in parts.values():
-        grids &= part.grids
     ordered = np.sort(np.concatenate([part.digests for part in parts.values()]))
     contents = sorted(f"{name}:{part.content}:{part.share}" for name, part in parts.items())
     radius = max(part.radius for part in parts.values())
@@ -99,7 +99,7 @@ def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
         n_features=next(iter(parts.values())).n_features,
         radius=radius,
         spread=max(part.spread for part in parts.values()),
-        grids=grids,
+        grids=reduce(and_, (part.grids for part in parts.values())),
         problem=hash64(ordered.tobytes(), *map(str.encode, contents), repr(radius).encode()),
     )
 
@@ -120,6 +120,7 @@ def public_plan(plan: RowPlan) -> PublicPlan:
     """Report to the caller the size and range of the problem."""
     return PublicPlan(
         samples=np.array([len(part) for part in plan.positions.values()], dtype=np.int64),
+        n_samples=plan.n_samples,
         n_features=plan.n_features,
         radius=plan.radius,
         spread=plan.spread,
@@ -134,6 +135,7 @@ def row_positions(plan: RowPlan) -> RowPositions:
     return RowPositions(
         positions=np.concatenate(parts),
         ends=np.cumsum([len(part) for part in parts], dtype=np.int64),
+        groups=np.array([plan.groups.get(name, 0) for name in plan.positions], dtype=np.int64),
     )
 
 

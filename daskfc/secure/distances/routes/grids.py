@@ -5,20 +5,28 @@ fine as the smallest distances that labels depend on require; finer grids take m
 """
 
 import math
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
 from daskfc.errors import OverflowRefused
-from daskfc.federation import Federation, Local, Sent
+from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.methods.sample_keys import digest_keys
-from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.parties import by_columns, party, server
 from daskfc.secure.distances.parties.messages import PublicPlan
 from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.secure.sums import Centre, agree_on_centre, open_sum
 
-__all__ = ["Place", "choose_grid", "nearest_apart", "place_of_samples", "refuse_far_samples"]
+__all__ = [
+    "Place",
+    "choose_grid",
+    "nearest_apart",
+    "place_of_samples",
+    "refuse_far_samples",
+]
 
-FAR = 16.0  # ours: times farther from the origin than apart; costs up to one prime, 8 bits
 EQUAL = 1e-18  # of the squared radius: float64 cannot distinguish nearer samples
 LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smaller distances
 
@@ -30,21 +38,51 @@ class Place:
     plan: Local[RowPlan]  # at the server
     public: PublicPlan  # at the caller
     centre: Sent[Centre] | None = None  # at the clients; None is the origin
+    alone: PerClient[bool] | None = None  # of clients with columns: who shares them with nobody
+
+    @property
+    def encoding(self) -> tuple[Callable[..., Any], Any]:
+        """The step by which clients share out their samples, and its argument."""
+        if self.alone is None:
+            return party.encode_rows, self.centre
+        return by_columns.encode_columns, self.alone
 
 
-def place_of_samples(federation: Federation, code: LagrangeCode, max_abs: float | None) -> Place:
-    """Have clients describe their samples; centre these on their mean where it is far from 0."""
+def place_of_samples(
+    federation: Federation,
+    code: LagrangeCode,
+    max_abs: float | None,
+    groups: Mapping[str, int] | None = None,
+) -> Place:
+    """Have clients describe their samples; centre these on their mean where it is far from 0.
+
+    With `groups` clients hold columns, those of one group the same ones.
+    """
+    if groups is not None:
+        return _place_of_columns(federation, groups, max_abs)
     summaries = federation.ask(party.describe, digest_keys(federation), max_abs=max_abs)
     plan = federation.on_server(server.plan, summaries)
     public = federation.publish(server.public_plan, plan)
-    if public.radius <= FAR * public.spread:
+    if public.radius <= party.FAR * public.spread:
         return Place(plan, public)
     sums = open_sum(federation, n_colluding=code.n_colluding)
-    step = max((public.spread or public.radius) / FAR, 1.0 if public.grids else 0.0)
+    step = max((public.spread or public.radius) / party.FAR, 1.0 if public.grids else 0.0)
     centre = federation.tell(agree_on_centre(federation, sums, step=step))
     reached = federation.ask(party.reach_from, centre)
     plan = federation.on_server(server.plan_from_centre, plan, reached)
     return Place(plan, federation.publish(server.public_plan, plan), centre)
+
+
+def _place_of_columns(
+    federation: Federation, groups: Mapping[str, int], max_abs: float | None
+) -> Place:
+    """Have clients describe their columns, seen from points of their own where they lie far."""
+    sizes = Counter(groups.values())
+    alone = PerClient({n: max_abs is None and sizes[g] == 1 for n, g in groups.items()})
+    key = digest_keys(federation)
+    told = federation.ask(by_columns.describe_columns, key, max_abs=max_abs, alone=alone)
+    plan = federation.on_server(by_columns.plan_of_columns, told, groups=dict(groups))
+    return Place(plan, federation.publish(server.public_plan, plan), alone=alone)
 
 
 def choose_grid(

@@ -1,0 +1,115 @@
+"""Clients that hold columns of samples, the same ones in a group: distances add up over columns.
+
+Shares of a sample's columns lie side by side at the evaluators, as if one client had sent them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, reduce
+from operator import and_
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, detect_grids
+from daskfc.errors import InvalidInput
+from daskfc.federation.methods.samples import SampleDigests, mixed_digests
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import some_clients, takes
+from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
+from daskfc.secure.distances.parties.messages import CodedRows, SampleSummary
+from daskfc.secure.distances.parties.party import FAR, described, encoded, hash64
+from daskfc.secure.distances.parties.server import RowPlan
+from daskfc.stores import ClientStore
+
+__all__ = ["describe_columns", "encode_columns", "plan_of_columns"]
+
+
+@lru_cache(maxsize=4)
+def _own_centre(data: ClientStore) -> NDArray[np.float64] | None:
+    """Return a point near the samples, on their grid; None where they lie near the origin."""
+    total, grids, radius2 = np.zeros(data.n_features), -1, 0.0
+    least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
+    for _, rows in data.blocks():
+        total += rows.sum(axis=0)
+        least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
+        radius2 = max(radius2, float(np.square(rows).sum(axis=1).max()))
+        grids &= detect_grids(rows)
+    spread, radius = float(np.linalg.norm((most - least) / 2)), math.sqrt(radius2)
+    if not math.isfinite(radius) or radius <= FAR * spread:
+        return None
+    step = 2.0 ** math.floor(math.log2((spread or radius) / FAR))
+    step = max(step, 1.0 if grids else 0.0)
+    centre: NDArray[np.float64] = np.rint(total / data.n_samples / step) * step
+    return centre
+
+
+def describe_columns(
+    data: ClientStore,
+    key: SecretKey,
+    durable_secret: SecretKey,
+    *,
+    max_abs: float | None,
+    alone: bool,
+) -> SampleSummary:
+    """Report the client's samples as `describe` does, seen from a point of its own if `alone`."""
+    return described(data, key, durable_secret, max_abs, _own_centre(data) if alone else None)
+
+
+@takes(code=AS_ANNOUNCED, evaluators=some_clients)
+def encode_columns(
+    data: ClientStore,
+    secret: SecretKey,
+    alone: bool,
+    *,
+    start: int,
+    stop: int,
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
+    site: SiteRules = FREE,
+) -> dict[str, CodedRows]:
+    """Share out the client's columns of some samples; see `encode_rows`."""
+    how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
+    point = _own_centre(data) if alone else None
+    return encoded(data, secret, point, site, start=start, stop=stop, **how)
+
+
+def plan_of_columns(parts: Mapping[str, SampleSummary], groups: Mapping[str, int]) -> RowPlan:
+    """Order samples of which clients hold columns, the same ones in a group; refuse gaps."""
+    digests = mixed_digests({n: SampleDigests(p.digests, p.share) for n, p in parts.items()})
+    of_group: dict[int, list[str]] = {g: [] for g in sorted({*groups.values()})}
+    for name in parts:
+        of_group[groups[name]].append(name)
+    order = np.empty(0, dtype=np.uint64)
+    for g, names in of_group.items():
+        found, times = np.unique(np.concatenate([digests[n] for n in names]), return_counts=True)
+        if (times > 1).any():
+            raise InvalidInput(
+                f"a sample's columns must be held by one client each; {int((times > 1).sum())} "
+                f"samples have those of {', '.join(names)} twice. Drop the copies."
+            )
+        if g and not np.array_equal(found, order):
+            missing = len(np.setxor1d(found, order, assume_unique=True))
+            raise InvalidInput(
+                f"all columns of a sample must be held by somebody; {missing} samples have those "
+                f"of {', '.join(names)} and lack others, or the other way round. Link the records "
+                "first, or leave these samples out."
+            )
+        order = found
+    most = [[parts[name] for name in names] for names in of_group.values()]
+    radius, spread = (
+        math.sqrt(sum(max(getattr(part, what) for part in group) ** 2 for group in most))
+        for what in ("radius", "spread")
+    )
+    contents = sorted(f"{n}:{part.content}:{part.share}:{groups[n]}" for n, part in parts.items())
+    return RowPlan(
+        positions={name: np.searchsorted(order, own) for name, own in digests.items()},
+        n_features=sum(group[0].n_features for group in most),
+        radius=radius,
+        spread=spread,
+        grids=reduce(and_, (part.grids for part in parts.values())),
+        problem=hash64(order.tobytes(), *map(str.encode, contents), repr(radius).encode()),
+        groups=dict(groups),
+    )

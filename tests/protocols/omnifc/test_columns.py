@@ -1,0 +1,176 @@
+"""OmniFC over clients that hold columns, or cells of a grid: labels of the pooled samples."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris
+
+from daskfc import Federation, OmniFC
+from daskfc.errors import InvalidInput, StoreError
+from daskfc.secure.distances.parties.by_columns import plan_of_columns
+from daskfc.secure.distances.parties.messages import SampleSummary
+from daskfc.stores import ClientStore, load_storage, write_store
+from tests.protocols.conftest import by_id, deal
+from tests.protocols.omnifc.test_omnifc import CLUSTERERS, FIND_CLUSTERS
+
+IRIS, DIGITS = load_iris().data, load_digits().data[:240]
+ALL = {"iris": [np.arange(len(IRIS))], "far": [np.arange(80)]}
+REAL = np.random.default_rng(0).normal(size=(80, 5)) + 3 * (np.arange(80) % 3)[:, None]
+FAR = REAL + np.array([0.0, 0.0, 1e6, 1e6, 1e6])  # the columns of one client lie far
+
+
+def cells(folder, X, rows, columns):
+    """Write a store for each part of the rows and each part of the columns."""
+    urls = {}
+    for part in rows:
+        for own in columns:
+            name = f"client-{len(urls) + 1}"
+            urls[name] = str(folder / f"{name}.zarr")
+            names = [f"x{c}" for c in own]
+            ids = [str(k) for k in part]
+            values = X[np.ix_(part, own)]
+            write_store(urls[name], name, values, ids, feature_names=names, dtype="float64")
+    return urls
+
+
+@pytest.fixture(scope="module")
+def iris(tmp_path_factory):
+    """Return federations over iris: of samples, and of columns."""
+    folder = tmp_path_factory.mktemp
+    of_rows = deal(folder("rows"), IRIS, np.arange(len(IRIS)) % 3)
+    of_columns = cells(folder("columns"), IRIS, ALL["iris"], [[0], [1, 3], [2]])
+    with Federation.local(of_rows) as rows, Federation.local(of_columns) as columns:
+        yield rows, columns
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("name", CLUSTERERS)
+def test_columns_give_the_labels_of_the_pooled_columns(iris, approved, name):
+    n_clusters = None if name in FIND_CLUSTERS else 3
+    given = {"n_clusters": n_clusters, "clusterer": CLUSTERERS[name], "random_state": 3}
+    wanted, model = OmniFC(**given).fit(iris[0]), OmniFC(**given, split="columns").fit(iris[1])
+    np.testing.assert_array_equal(by_id(model.labels_), by_id(wanted.labels_))
+    assert len(model.labels_) == len(IRIS)  # each sample once
+    assert (model.n_clusters_, model.silhouette_) == (wanted.n_clusters_, wanted.silhouette_)
+
+
+@pytest.mark.parametrize("distances", ["exact", "blocks"])
+def test_cells_of_a_grid_give_the_labels_of_the_pooled_samples(tmp_path, approved, distances):
+    rows = np.array_split(np.random.default_rng(0).permutation(len(DIGITS)), 3)
+    columns = np.array_split(np.arange(64), 3)
+    given = {"clusterer": {"hierarchical": {}}, "distances": distances}
+    with Federation.local(cells(tmp_path, DIGITS, rows, columns)) as federation:
+        model = OmniFC(10, split="grid", **given).fit(federation)
+        wanted = sum(map(len, rows))
+        assert model.n_clusters_ == 10
+        assert len(model.labels_) == wanted
+        frame = model.ledger_.to_frame()
+        labels = frame[frame["message"] == "PseudonymousSamples"]
+        assert len(frame[frame["message"] == "ClientLabels"]) == 9  # each learns its samples' own
+        assert len(labels) + (frame["message"] == "LabelledSamples").sum() == 3
+    (tmp_path / "rows").mkdir()
+    with Federation.local(deal(tmp_path / "rows", DIGITS, np.arange(240) % 4)) as federation:
+        pooled = OmniFC(10, **given).fit(federation)
+    np.testing.assert_array_equal(by_id(model.labels_), by_id(pooled.labels_))
+
+
+def test_columns_far_from_the_origin_are_centred_where_they_lie(tmp_path, approved):
+    """And nobody learns where that is."""
+    urls = cells(tmp_path, FAR, ALL["far"], [[0, 1], [2, 3], [4]])
+    spec = {"dbscan": {"eps": 2.5}}
+    with Federation.local(urls) as federation:
+        far = OmniFC(clusterer=spec, split="columns").fit(federation)
+        messages = set(far.ledger_.to_frame()["message"])
+    assert not {"Centre", "MaskedPart", "Reach", "Magnitude"} & messages
+    (tmp_path / "near").mkdir()
+    with Federation.local(deal(tmp_path / "near", REAL, np.arange(80) % 3)) as federation:
+        near = OmniFC(clusterer=spec).fit(federation)
+    np.testing.assert_array_equal(by_id(far.labels_), by_id(near.labels_))
+    assert near.n_clusters_ > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"reveal": "labels"}, "with reveal='labels' clients must hold samples; got split='colu"),
+        ({"n_segments": 2}, "'n_segments' parameter of OmniFC must be 1, as clients hold segments"),
+        ({"split": "views"}, "'split' parameter of OmniFC"),
+    ],
+)
+def test_what_columns_cannot_do_is_refused(given, match):
+    with pytest.raises(InvalidInput, match=match):
+        OmniFC(3, **{"clusterer": "k-means", "split": "columns", **given}).check()
+
+
+def test_stores_that_do_not_fit_the_split_are_refused(iris):
+    with pytest.raises(InvalidInput, match="OmniFC joins columns of the same samples, each of one"):
+        OmniFC(3, split="columns").fit(iris[0])
+    with pytest.raises(InvalidInput, match="OmniFC needs clients with the same columns in the sa"):
+        OmniFC(3).fit(iris[1])
+    with pytest.raises(InvalidInput, match="graph of 151 neighbours each"):
+        OmniFC(3, split="columns", clusterer={"spectral": {"n_neighbors": 150}}).fit(iris[1])
+
+
+def test_new_samples_are_no_columns(iris, tmp_path):
+    model = OmniFC(3, split="columns").fit(iris[1])
+    urls = cells(tmp_path, IRIS, [np.arange(4)], [[0], [1, 3], [2]])
+    with pytest.raises(InvalidInput, match="OmniFC with split='columns' cannot place new samples"):
+        model.predict(iris[1], urls)
+
+
+def summary(digests, radius=3.0):
+    share = int(np.sum(digests) % 97)
+    return SampleSummary(np.array(digests, "uint64"), share, 2, 0, radius, radius / 2, -1)
+
+
+GROUPS = {"a": 0, "b": 0, "c": 1}
+
+
+def test_a_plan_of_cells_has_each_sample_once_and_adds_ranges_up():
+    parts = {"a": summary([5, 1]), "b": summary([9], 4.0), "c": summary([1, 9, 5], 12.0)}
+    plan = plan_of_columns(parts, GROUPS)
+    assert (plan.n_samples, plan.n_features) == (3, 4)
+    assert plan.radius == pytest.approx(np.hypot(4.0, 12.0))
+    assert plan.spread == pytest.approx(np.hypot(2.0, 6.0))
+    places = {1: plan.positions["a"][1], 5: plan.positions["a"][0], 9: plan.positions["b"][0]}
+    assert sorted(places.values()) == [0, 1, 2]
+    assert plan.positions["c"].tolist() == [places[1], places[9], places[5]]
+    other = plan_of_columns({**parts, "c": summary([1, 9, 5], 11.0)}, GROUPS)
+    assert other.problem != plan.problem
+
+
+@pytest.mark.parametrize(
+    ("of_c", "of_b", "match"),
+    [
+        ([1, 5], [9], "1 samples have those of c and lack others, or the other way round"),
+        ([1, 5, 9, 7], [9], "1 samples have those of c and lack others"),
+        ([1, 5, 9], [9, 1], "1 samples have those of a, b twice"),
+        ([1, 5, 9, 9], [9], "1 samples have those of c twice"),
+    ],
+)
+def test_a_grid_with_gaps_or_copies_is_refused(of_c, of_b, match):
+    parts = {"a": summary([5, 1]), "b": summary(of_b), "c": summary(of_c)}
+    with pytest.raises(InvalidInput, match=match):
+        plan_of_columns(parts, GROUPS)
+
+
+def test_a_storage_deals_a_grid_of_all_cells_once(tmp_path):
+    storage = load_storage(
+        {
+            "source": {"dataset": "iris"},
+            "partition": {"scheme": "grid", "clients": 6, "column_groups": 2},
+            "root": str(tmp_path / "stores"),
+        }
+    )
+    storage.build()
+    stores = [ClientStore.open(url) for url in storage.urls.values()]
+    held = [(i, c) for s in stores for i in s.sample_ids() for c in s.feature_names]
+    assert len(held) == len(set(held)) == IRIS.size
+    assert {store.n_features for store in stores} == {2}
+    with pytest.raises(StoreError, match="as many clients hold each of the column groups"):
+        load_storage(
+            {
+                "source": {"dataset": "iris"},
+                "partition": {"scheme": "grid", "clients": 5, "column_groups": 2},
+                "root": str(tmp_path / "others"),
+            }
+        ).build()
