@@ -29,7 +29,14 @@ MATTERS = {
             "daskfc.secure.distances.parties.party.answer_",
             "daskfc.secure.distances.parties.server.decode_",
             "daskfc.secure.distances.routes.divided.",
-        )
+        ),
+        "split": (
+            "daskfc.secure.distances.parties.by_columns.describe_columns",
+            "daskfc.secure.distances.parties.by_columns.encode_columns",
+            "daskfc.secure.distances.parties.party.describe",
+            "daskfc.secure.distances.parties.party.encode_rows",
+            "daskfc.secure.distances.parties.party.encode_new",
+        ),
     },
     "FedSC": {"averaging": "daskfc.secure.sums.plain."},
     "FederatedKernelKMeans": {"averaging": "daskfc.secure.sums.plain."},
