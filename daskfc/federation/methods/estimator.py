@@ -115,6 +115,7 @@ class FederatedClusterer(FittedModel):
     needs_raw: ClassVar[bool] = False  # whether raw data leave clients
     method_name: ClassVar[str]  # as pipelines name it, where that is not the class's name
     mapped_by: ClassVar[str] = ""  # what a map of samples is drawn from
+    privacy_claim: str = ""  # where it hangs on parameters; else it is in the class's docstring
 
     random_state: int | None = param(optional(integer(low=0)), default=0)
 

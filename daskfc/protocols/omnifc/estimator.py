@@ -35,15 +35,9 @@ from daskfc.federation.methods.samples import (
     labelled_samples,
     own_labels,
 )
-from daskfc.protocols.omnifc import clusters
+from daskfc.protocols.omnifc import clusters, splits
 from daskfc.protocols.omnifc.messages import ClusterReport
-from daskfc.protocols.omnifc.on_shares import OnShares, check_on_shares
-from daskfc.protocols.omnifc.splits import (
-    check_neighbours,
-    check_split,
-    check_stores,
-    groups_of,
-)
+from daskfc.protocols.omnifc.on_shares import CLAIMS, OnShares, check_on_shares
 from daskfc.secure.distances import (
     Reader,
     SecureDistances,
@@ -218,7 +212,7 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must {rule} with clusterer "
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
-        check_split(self.split, self.reveal, self.n_segments)
+        splits.check_split(self.split, self.reveal, self.n_segments)
         if self.reveal != "distances":
             check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
         if n_clients is not None:
@@ -226,7 +220,12 @@ class OmniFC(FederatedClusterer):
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
         """Refuse samples that two clients share, and graphs of more neighbours than samples."""
-        check_stores(stores, self.split, make_clusterer(self.clusterer))
+        splits.check_stores(stores, self.split, make_clusterer(self.clusterer))
+
+    @property
+    def privacy_claim(self) -> str:  # type: ignore[override]
+        """What is claimed with these parameters, where less than all distances is revealed."""
+        return CLAIMS.get(self.reveal, "")
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -286,7 +285,7 @@ class OmniFC(FederatedClusterer):
                 code,
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
-                groups=groups_of(federation.contract.columns, self.split),
+                groups=splits.groups_of(federation.contract.columns, self.split),
                 resolve=clusterer.radius2 if isinstance(clusterer, DBSCAN) else None,
                 hide_segments=self.hide_segments,
                 engine=self.engine,
@@ -297,7 +296,7 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, "
                 f"{distances.n_samples}; got {n_clusters}. Lower it or add samples."
             )
-        check_neighbours(clusterer, distances.n_samples, distances.n_features)
+        splits.check_neighbours(clusterer, distances.n_samples, distances.n_features)
         return distances
 
     def _clustered(self, federation: Federation, n_clusters: int | None) -> _Clustered:
@@ -348,7 +347,7 @@ class OmniFC(FederatedClusterer):
             seen.clusterer, seen.distances, clustering, self._some
         )
         labels = federation.tell(clusters.labels_for, clustering, seen.distances.plan)
-        groups = groups_of(federation.contract.columns, self.split) or {}
+        groups = splits.groups_of(federation.contract.columns, self.split) or {}
         told = [name for name in federation.clients if not groups.get(name)]  # each sample once
         return federation.publish(labelled_samples, labels, party=told, wait=False)
 

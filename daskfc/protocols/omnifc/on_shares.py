@@ -38,6 +38,7 @@ from daskfc.secure.three_parties.tasks import Task, a_task
 from daskfc.stores import ClientStore
 
 __all__ = [
+    "CLAIMS",
     "ITERATIONS",
     "OnShares",
     "RowGrid",
@@ -49,6 +50,15 @@ __all__ = [
 
 ITERATIONS = 20
 """Of k-means, at most: their number is fixed before, as nobody sees when labels stay."""
+CLAIMS = {
+    "labels": "nobody learns a distance, as long as no two of the three clients that compute "
+    "collude; each client learns the clusters of its own samples, the server pseudonyms, sizes and "
+    "a range, the caller the number of rounds.",
+    "neighbours": "the server learns which samples are within eps of each other, pseudonyms, sizes "
+    "and a range; clients learn the clusters of their own samples, as long as no two of the three "
+    "that compute collude.",
+}
+"""What is claimed of privacy, by what is revealed."""
 _BITS, _LEAST_BITS = 16, 8  # ours: of a feature in k-means, whose centres are rounded as finely
 _BEYOND = 1 << 62
 _AT_ONCE = 1 << 20  # comparisons

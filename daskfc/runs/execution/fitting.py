@@ -171,7 +171,7 @@ class Fits:
             "peak_memory_bytes": {k: int(v) for k, v in federation.peak_memory().items()},
             "notices": notices,
             "note": "sees raw data" if "raw" in set(ledger["protection"]) else "",
-            "privacy": privacy_of(type(model)),
+            "privacy": privacy_of(model),
             "noise": getattr(model, "privacy_", None),
             "released_before": list(model.released_before),
             "reconstruction": getattr(model, "reconstruction_", None),

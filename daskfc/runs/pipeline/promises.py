@@ -22,8 +22,14 @@ def paper_of(kind: type) -> str:
     return ""
 
 
-def privacy_of(kind: type) -> str:
-    """Return the paragraph after "Privacy:" in a method's docstring, on one line; empty if none."""
+def privacy_of(method: object) -> str:
+    """Return what a method, or a class of methods, claims of privacy, on one line; empty if none.
+
+    That is its `privacy_claim`, or the paragraph after "Privacy:" in its docstring.
+    """
+    kind = method if isinstance(method, type) else type(method)
+    if kind is not method and (own := getattr(method, "privacy_claim", "")):
+        return str(own)
     found = re.search(r"^Privacy:\s+(.+?)(?=\n\s*\n|\Z)", inspect.getdoc(kind) or "", re.M | re.S)
     return _joined(found[1]) if found else ""
 

@@ -367,13 +367,13 @@ def _of_method(
     except DaskfcError as error:
         refused = f"{name} would be refused: {' '.join(str(error).split())}"
     if refused:
-        return Planned(name, fits, refused, privacy=privacy_of(type(model)))
+        return Planned(name, fits, refused, privacy=privacy_of(model))
     return _planned(
         name,
         rehearsal,
         fits=fits,
         choices=dict(model.choices),
-        privacy=privacy_of(type(model)),
+        privacy=privacy_of(model),
         noise=getattr(model, "privacy_", None),
     )
 

@@ -21,6 +21,7 @@ from daskfc.protocols.omnifc.on_shares import (
     begun,
     whole_rows,
 )
+from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.secure.shared import DensityClusters
 from daskfc.secure.sums import Centre
 from daskfc.secure.three_parties import DensityOfShares, NeighboursOfShares
@@ -131,6 +132,14 @@ def test_what_shares_cannot_do_is_refused(changes, match):
     model = OmniFC(**{"n_clusters": 3, "clusterer": "k-means", "reveal": "labels", **changes})
     with pytest.raises(InvalidInput, match=match):
         model.check()
+
+
+def test_what_is_claimed_hangs_on_what_is_revealed():
+    told = {r: privacy_of(OmniFC(3, reveal=r)) for r in ("distances", "neighbours", "labels")}
+    assert told["distances"] == privacy_of(OmniFC)
+    assert "the server learns all distances" in told["distances"]
+    assert told["neighbours"].startswith("the server learns which samples are within eps of each")
+    assert told["labels"].startswith("nobody learns a distance, as long as no two")
 
 
 def test_two_clients_are_too_few():
