@@ -254,10 +254,20 @@ def test_a_clusterer_is_announced_with_its_parameters():
 def test_only_what_is_announced_is_approved():
     """Who announces labels gets no distance, and the other way round."""
     steps = Protocol.of("OmniFC").steps
-    shares = "daskfc.secure.three_parties.steps.cut_rows"
+    shares = "daskfc.secure.three_parties.steps"
     coded = "daskfc.secure.distances.parties.party.encode_rows"
-    for step, reveal in ((shares, "labels"), (coded, "distances")):
-        assert steps[step]["at"]["client"] == {"reveal": [reveal]}
+    for step, reveal in (
+        (f"{shares}.cut_rows", ["labels", "neighbours"]),
+        (f"{shares}.label_summands", ["labels"]),
+        (f"{shares}.graph_summand", ["neighbours"]),
+        (coded, ["distances"]),
+    ):
+        assert steps[step]["at"]["client"]["reveal"] == reveal
+    columns = coded.replace("party.encode_rows", "by_columns.encode_columns")
+    assert steps[coded]["at"]["client"]["split"] == ["samples"]
+    assert steps[columns]["at"]["client"]["split"] == ["columns", "grid"]
+    # a member begins what was announced, by OmniFC's own step
+    assert f"{shares}.begun" not in steps
 
 
 def test_dbscan_of_many_samples_on_no_grid_has_the_finest_grid():
