@@ -65,7 +65,7 @@ def test_who_announced_one_radius_asks_for_no_other(ports, monkeypatch, reveal):
     monkeypatch.setattr(on_shares, "_largest_within", lambda *of: own(*of) + 1)
     with ports.joined() as federation, pytest.raises(DaskfcError, match="by its rule 'steps'"):
         model.fit(federation)
-    assert any("'task' must be" in row.sentence for row in audited(ports, "steps"))
+    assert any("'task' must be" in row.text for row in audited(ports, "steps"))
 
 
 def test_fits_one_after_the_other_spend_one_budget(ports):

@@ -98,6 +98,9 @@ class OmniFC(FederatedClusterer):
     split : {"samples", "columns", "grid"}
         What of the data each client holds: samples, columns of the same samples in one order, or a
         cell of a grid, some columns of some samples. Labels are those of the pooled columns.
+    balance : bool
+        With columns: divide each client's by the root of their mean squared distance, which stays
+        there, so that no unit and no number of columns outweighs those of others.
     reveal : {"distances", "neighbours", "labels"}
         What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
         k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
@@ -179,6 +182,7 @@ class OmniFC(FederatedClusterer):
     split: Split = param(  # type: ignore[misc]
         one_of("samples", "columns", "grid"), default="samples"
     )
+    balance: bool = param(boolean(), default=False)
     reveal: str = param(one_of("distances", "neighbours", "labels"), default="distances")
     distances: str = param(one_of("exact", "blocks", "landmark"), default="exact")
     n_segments: int | None = param(optional(integer(low=1)), default=None)
@@ -212,7 +216,7 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must {rule} with clusterer "
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
-        splits.check_split(self.split, self.reveal, self.n_segments)
+        splits.check_split(self.split, self.balance, self.reveal, self.n_segments, self.max_abs)
         if self.reveal != "distances":
             check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
         if n_clients is not None:
@@ -285,7 +289,7 @@ class OmniFC(FederatedClusterer):
                 code,
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
-                groups=splits.groups_of(federation.contract.columns, self.split),
+                held=splits.held_by(federation.contract.columns, self.split, self.balance),
                 resolve=clusterer.radius2 if isinstance(clusterer, DBSCAN) else None,
                 hide_segments=self.hide_segments,
                 engine=self.engine,
@@ -347,9 +351,8 @@ class OmniFC(FederatedClusterer):
             seen.clusterer, seen.distances, clustering, self._some
         )
         labels = federation.tell(clusters.labels_for, clustering, seen.distances.plan)
-        groups = splits.groups_of(federation.contract.columns, self.split) or {}
-        told = [name for name in federation.clients if not groups.get(name)]  # each sample once
-        return federation.publish(labelled_samples, labels, party=told, wait=False)
+        once = splits.with_all_samples(federation.contract.columns, self.split)
+        return federation.publish(labelled_samples, labels, party=once, wait=False)
 
     def _fit_on_shares(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         """Have three clients compute on shares; each client tells the labels of its samples."""

@@ -1,17 +1,26 @@
 """Who holds what of the samples in OmniFC: samples, columns, or columns of some samples."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from daskfc.clustering import Clusterer
 from daskfc.errors import InvalidInput
+from daskfc.secure.distances import Held
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import check_unique
 
-__all__ = ["check_neighbours", "check_split", "check_stores", "groups_of"]
+__all__ = ["check_neighbours", "check_split", "check_stores", "held_by", "with_all_samples"]
 
 
-def check_split(split: str, reveal: str, n_segments: int | None) -> None:
+def check_split(
+    split: str, balance: bool, reveal: str, n_segments: int | None, max_abs: float | None
+) -> None:
     """Refuse what clients with columns cannot do, before anything runs."""
+    if balance and (split != "columns" or max_abs is not None):
+        raise InvalidInput(
+            "the 'balance' parameter of OmniFC is for split='columns' without 'max_abs', where "
+            f"each client's columns have a unit of their own; got split={split!r} and "
+            f"max_abs={max_abs!r}. Leave it out, or prepare features by 'standardise'."
+        )
     if split == "samples":
         return
     if reveal != "distances":
@@ -26,23 +35,28 @@ def check_split(split: str, reveal: str, n_segments: int | None) -> None:
         )
 
 
-def groups_of(columns: Mapping[str, tuple[str, ...]], split: str) -> dict[str, int] | None:
-    """Return which clients have the same columns, numbered from 0; None where all have."""
+def held_by(columns: Mapping[str, Sequence[str]], split: str, balance: bool = False) -> Held | None:
+    """Return which clients have the same columns; None where all have."""
     if split == "samples":
         return None
     numbers: dict[tuple[str, ...], int] = {}
-    return {name: numbers.setdefault(tuple(own), len(numbers)) for name, own in columns.items()}
+    groups = {n: numbers.setdefault(tuple(own), len(numbers)) for n, own in columns.items()}
+    return Held(groups, balance)
+
+
+def with_all_samples(columns: Mapping[str, Sequence[str]], split: str) -> list[str]:
+    """Return clients that together hold each sample once."""
+    held = held_by(columns, split)
+    return [name for name in columns if held is None or not held.groups[name]]
 
 
 def check_stores(stores: Mapping[str, ClientStore], split: str, clusterer: Clusterer) -> None:
     """Refuse samples that two clients share, and graphs of more neighbours than samples."""
     columns = {name: store.feature_names for name, store in stores.items()}
-    groups = groups_of(columns, split) or dict.fromkeys(stores, 0)
     if split == "samples":
         check_unique(stores)
-    n = sum(store.n_samples for name, store in stores.items() if not groups[name])
-    one_each = {group: len(columns[name]) for name, group in groups.items()}
-    check_neighbours(clusterer, n, sum(one_each.values()))
+    n = sum(stores[name].n_samples for name in with_all_samples(columns, split))
+    check_neighbours(clusterer, n, sum(map(len, {tuple(own) for own in columns.values()})))
 
 
 def check_neighbours(clusterer: Clusterer, n: int, n_features: int) -> None:

@@ -3,12 +3,14 @@
 from daskfc.secure.distances.graphs import graph_of_points
 from daskfc.secure.distances.parties.choice import choose_code
 from daskfc.secure.distances.parties.server import Columns, RowPlan, Tiles
+from daskfc.secure.distances.routes.grids import Held
 from daskfc.secure.distances.secure_distances import NewPanel, SecureDistances
 from daskfc.secure.distances.sizing.memory import NOBODY, Reader
 
 __all__ = [
     "NOBODY",
     "Columns",
+    "Held",
     "NewPanel",
     "Reader",
     "RowPlan",

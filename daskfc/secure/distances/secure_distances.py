@@ -5,7 +5,7 @@ distances of shares, and the server interpolates.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from daskfc.clustering import ExactPoints
@@ -21,6 +21,7 @@ from daskfc.secure.distances.routes import rows
 from daskfc.secure.distances.routes.blocks import compute_blocks
 from daskfc.secure.distances.routes.evaluation import Evaluation
 from daskfc.secure.distances.routes.grids import (
+    Held,
     Place,
     choose_grid,
     nearest_apart,
@@ -132,7 +133,7 @@ class SecureDistances:
         tolerance: float,
         max_abs: float | None = None,
         resolve: float | None = None,
-        groups: Mapping[str, int] | None = None,
+        held: Held | None = None,
         **options: Any,
     ) -> Self:
         """Create the distances of the samples in the clients' stores.
@@ -150,8 +151,8 @@ class SecureDistances:
         resolve : float, optional
             A squared distance that is exact to a thousandth; by default a hundredth of an estimate
             of the mean.
-        groups : mapping of str to int, optional
-            Where clients hold columns: those of a group, from 0, have the same ones.
+        held : Held, optional
+            Where clients hold columns, who holds which.
         **options
             hide_segments, engine and tile, as for the class.
 
@@ -167,7 +168,7 @@ class SecureDistances:
         Samples much farther from the origin than apart are centred on their mean, which all then
         learn, rounded; a client's columns on one that nobody learns.
         """
-        place = place_of_samples(federation, code, max_abs, groups)
+        place = place_of_samples(federation, code, max_abs, held)
         system = choose_grid(federation, code, place, tolerance=tolerance, resolve=resolve)
         return cls(federation, code, system, place, **options)
 

@@ -6,8 +6,10 @@ from sklearn.datasets import load_digits, load_iris
 
 from daskfc import Federation, OmniFC
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.secure.distances.parties.by_columns import plan_of_columns
+from daskfc.metrics import ari
+from daskfc.secure.distances.parties.by_columns import _own_view, plan_of_columns
 from daskfc.secure.distances.parties.messages import SampleSummary
+from daskfc.secure.distances.parties.party import Seen
 from daskfc.stores import ClientStore, load_storage, write_store
 from tests.protocols.conftest import by_id, deal
 from tests.protocols.omnifc.test_omnifc import CLUSTERERS, FIND_CLUSTERS
@@ -173,3 +175,42 @@ def test_a_storage_deals_a_grid_of_all_cells_once(tmp_path):
                 "root": str(tmp_path / "others"),
             }
         ).build()
+
+
+def test_balanced_columns_count_alike_whatever_their_units(tmp_path, approved):
+    """And the units stay at the clients: nothing of them is in a message."""
+    own, units = [[0, 1], [2], [3, 4]], np.array([1e3, 1e3, 1e-3, 7.0, 7.0])
+    urls = cells(tmp_path, REAL * units, ALL["far"], own)
+    spec = {"hierarchical": {"linkage": "average"}}
+    with Federation.local(urls) as federation:
+        found = OmniFC(3, clusterer=spec, split="columns", balance=True).fit(federation)
+    alike = np.concatenate(
+        [REAL[:, part] / np.sqrt(2 * REAL[:, part].var(axis=0).sum()) for part in own], axis=1
+    )
+    (tmp_path / "alike").mkdir()
+    with Federation.local(deal(tmp_path / "alike", alike, np.arange(80) % 3)) as federation:
+        wanted = OmniFC(3, clusterer=spec).fit(federation)
+    assert ari(by_id(wanted.labels_), by_id(found.labels_)) == 1.0
+    assert found.n_clusters_ == 3
+
+
+@pytest.mark.parametrize("given", [{"split": "grid"}, {"split": "samples"}, {"max_abs": 9.0}])
+def test_only_columns_are_balanced(given):
+    with pytest.raises(InvalidInput, match="'balance' parameter of OmniFC is for split='columns'"):
+        OmniFC(3, **{"split": "columns", "balance": True, **given}).check()
+
+
+def test_a_client_sees_its_columns_from_their_mean_in_their_own_unit(tmp_path):
+    (url,) = cells(tmp_path, FAR, ALL["far"], [[2, 3, 4]]).values()
+    store = ClientStore.open(url)
+    seen = _own_view(store, True, True)
+    rows = seen.rows(store.rows(0, 80))
+    apart = np.square(rows[:, None] - rows).sum(-1).mean()
+    assert apart == pytest.approx(1.0)
+    assert np.abs(rows).max() < 5
+    assert _own_view(store, False, False) == Seen()
+    assert _own_view(store, True, False).factor == 1.0
+    assert _own_view(store, False, True).point == b""
+    (tmp_path / "alike").mkdir()
+    (url,) = cells(tmp_path / "alike", np.full((5, 2), 3.0), [np.arange(5)], [[0, 1]]).values()
+    assert _own_view(ClientStore.open(url), True, True).factor == 1.0  # nothing is apart

@@ -10,7 +10,6 @@ from operator import and_
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, detect_grids
 from daskfc.errors import InvalidInput
@@ -19,7 +18,14 @@ from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
 from daskfc.secure.distances.parties.messages import CodedRows, SampleSummary
-from daskfc.secure.distances.parties.party import FAR, described, encoded, hash64
+from daskfc.secure.distances.parties.party import (
+    AS_THEY_ARE,
+    FAR,
+    Seen,
+    described,
+    encoded,
+    hash64,
+)
 from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.stores import ClientStore
 
@@ -27,22 +33,34 @@ __all__ = ["describe_columns", "encode_columns", "plan_of_columns"]
 
 
 @lru_cache(maxsize=4)
-def _own_centre(data: ClientStore) -> NDArray[np.float64] | None:
-    """Return a point near the samples, on their grid; None where they lie near the origin."""
-    total, grids, radius2 = np.zeros(data.n_features), -1, 0.0
+def _own_view(data: ClientStore, centre: bool, balance: bool) -> Seen:
+    """Return how a client sees its columns, by what nobody learns.
+
+    With `centre` from a point of their grid near the samples, where these lie far from the origin;
+    with `balance` in units of the root of their mean squared distance.
+    """
+    if not (centre or balance):
+        return AS_THEY_ARE
+    origin = data.rows(0, 1)[0] if data.n_samples else np.zeros(data.n_features)
+    total, squares, radius2, grids = np.zeros(data.n_features), 0.0, 0.0, -1
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for _, rows in data.blocks():
-        total += rows.sum(axis=0)
+        total += (rows - origin).sum(axis=0)
+        squares += float(np.square(rows - origin).sum())
         least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
         radius2 = max(radius2, float(np.square(rows).sum(axis=1).max()))
         grids &= detect_grids(rows)
+    mean = total / max(1, data.n_samples)
+    apart = 2.0 * (squares / max(1, data.n_samples) - float(mean @ mean))
     spread, radius = float(np.linalg.norm((most - least) / 2)), math.sqrt(radius2)
-    if not math.isfinite(radius) or radius <= FAR * spread:
-        return None
-    step = 2.0 ** math.floor(math.log2((spread or radius) / FAR))
-    step = max(step, 1.0 if grids else 0.0)
-    centre: NDArray[np.float64] = np.rint(total / data.n_samples / step) * step
-    return centre
+    if not math.isfinite(radius):
+        return AS_THEY_ARE  # it is refused
+    point = b""
+    if centre and radius > FAR * spread:
+        step = 2.0 ** math.floor(math.log2((spread or radius) / FAR))
+        step = max(step, 1.0 if grids else 0.0)
+        point = (np.rint((origin + mean) / step) * step).tobytes()
+    return Seen(point, 1.0 / math.sqrt(apart) if balance and apart > 0 else 1.0)
 
 
 def describe_columns(
@@ -51,17 +69,19 @@ def describe_columns(
     durable_secret: SecretKey,
     *,
     max_abs: float | None,
-    alone: bool,
+    centre: bool,
+    balance: bool,
 ) -> SampleSummary:
-    """Report the client's samples as `describe` does, seen from a point of its own if `alone`."""
-    return described(data, key, durable_secret, max_abs, _own_centre(data) if alone else None)
+    """Report the client's samples as `describe` does, as it sees them."""
+    return described(data, key, durable_secret, max_abs, _own_view(data, centre, balance))
 
 
 @takes(code=AS_ANNOUNCED, evaluators=some_clients)
 def encode_columns(
     data: ClientStore,
     secret: SecretKey,
-    alone: bool,
+    centre: bool,
+    balance: bool,
     *,
     start: int,
     stop: int,
@@ -72,8 +92,8 @@ def encode_columns(
 ) -> dict[str, CodedRows]:
     """Share out the client's columns of some samples; see `encode_rows`."""
     how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
-    point = _own_centre(data) if alone else None
-    return encoded(data, secret, point, site, start=start, stop=stop, **how)
+    seen = _own_view(data, centre, balance)
+    return encoded(data, secret, seen, site, start=start, stop=stop, **how)
 
 
 def plan_of_columns(parts: Mapping[str, SampleSummary], groups: Mapping[str, int]) -> RowPlan:

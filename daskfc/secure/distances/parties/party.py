@@ -49,7 +49,9 @@ from daskfc.secure.sums import Centre
 from daskfc.stores import ClientStore
 
 __all__ = [
+    "AS_THEY_ARE",
     "CodedDataset",
+    "Seen",
     "answer_block",
     "answer_columns",
     "answer_new",
@@ -104,18 +106,34 @@ def describe(
     return described(data, key, durable_secret, max_abs)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """How rows are seen: from a point (bytes of float64, none for the origin), times a factor."""
+
+    point: bytes = b""
+    factor: float = 1.0
+
+    def rows(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return rows as they are seen."""
+        moved = values - np.frombuffer(self.point) if self.point else values
+        return moved if self.factor == 1.0 else moved * self.factor
+
+
+AS_THEY_ARE = Seen()
+
+
 def described(
     data: ClientStore,
     key: SecretKey,
     durable_secret: SecretKey,
     max_abs: float | None,
-    point: NDArray[np.float64] | None = None,
+    seen: Seen = AS_THEY_ARE,
 ) -> SampleSummary:
-    """Return the summary of samples as they are seen from a point, by default the origin."""
+    """Return the summary of samples as they are seen."""
     radius2, grids, bad = 0.0, -1, 0
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for _, rows in data.blocks():
-        rows = rows if point is None else rows - point
+        rows = seen.rows(rows)
         finite = np.isfinite(rows).all(axis=1)
         bad += int(len(rows) - finite.sum())
         rows = rows[finite]
@@ -203,15 +221,15 @@ def encode_rows(
     site: SiteRules = FREE,
 ) -> dict[str, CodedRows]:
     """Quantise rows and evaluate their Lagrange polynomials at the points of `evaluators`."""
-    point = None if centre is None else centre.point
+    seen = AS_THEY_ARE if centre is None else Seen(centre.point.tobytes())
     how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
-    return encoded(data, secret, point, site, start=start, stop=stop, **how)
+    return encoded(data, secret, seen, site, start=start, stop=stop, **how)
 
 
 def encoded(
     data: ClientStore,
     secret: SecretKey,
-    point: NDArray[np.float64] | None,
+    seen: Seen,
     site: SiteRules,
     *,
     start: int,
@@ -220,19 +238,18 @@ def encoded(
     system: ResidueSystem,
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
-    """Share out rows as they are seen from a point; see `encode_rows`."""
+    """Share out rows as they are seen; see `encode_rows`."""
     # few: rows beyond a grid's range are refused, so that many grids would tell how far they lie
-    grid = repr((system.scale, system.bound)).encode()
-    seen = b"" if point is None else point.tobytes()
-    site.once().hold_few("grids of rows", grid + seen, _GRIDS)
+    grid = repr((system.scale, system.bound, seen)).encode()
+    site.once().hold_few("grids of rows", grid, _GRIDS)
     _check_range(data, system, seen)
-    rows = quantise(data.rows(start, stop), system, center=point)  # Eq. (1)
-    # rows relative to another centre are other rows
-    seen_from = "" if point is None else f" from {hash64(point.tobytes()):016x}"
+    rows = quantise(seen.rows(data.rows(start, stop)), system)  # Eq. (1)
+    # rows that are seen otherwise are other rows
+    otherwise = "" if seen == AS_THEY_ARE else f" seen by {hash64(repr(seen).encode()):016x}"
     return share_out(
         rows,
         secret,
-        data.digest + seen_from,
+        data.digest + otherwise,
         start=start,
         code=code,
         system=system,
@@ -241,10 +258,10 @@ def encoded(
 
 
 @lru_cache(maxsize=_GRIDS)
-def _check_range(data: ClientStore, system: ResidueSystem, point: bytes) -> None:
+def _check_range(data: ClientStore, system: ResidueSystem, seen: Seen) -> None:
     """Refuse a grid that not all rows fit, whichever are asked for: one bit, not one a row."""
     for _, rows in data.blocks():
-        quantise(rows, system, center=np.frombuffer(point) if point else None)
+        quantise(seen.rows(rows), system)
 
 
 def share_out(

@@ -6,7 +6,7 @@ fine as the smallest distances that labels depend on require; finer grids take m
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.secure.sums import Centre, agree_on_centre, open_sum
 
 __all__ = [
+    "Held",
     "Place",
     "choose_grid",
     "nearest_apart",
@@ -32,34 +33,39 @@ LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smalle
 
 
 @dataclass(frozen=True)
+class Held:
+    """Which columns clients hold: those of a group, from 0, have the same ones.
+
+    With `balance` each client's columns count alike, in units of their mean squared distance.
+    """
+
+    groups: Mapping[str, int]
+    balance: bool = False
+
+
+@dataclass(frozen=True)
 class Place:
     """The order and range of the samples, relative to a centre."""
 
     plan: Local[RowPlan]  # at the server
     public: PublicPlan  # at the caller
     centre: Sent[Centre] | None = None  # at the clients; None is the origin
-    alone: PerClient[bool] | None = None  # of clients with columns: who shares them with nobody
+    of_columns: tuple[PerClient[bool], bool] | None = None  # who may centre, and `balance`
 
     @property
-    def encoding(self) -> tuple[Callable[..., Any], Any]:
-        """The step by which clients share out their samples, and its argument."""
-        if self.alone is None:
+    def encoding(self) -> tuple[Any, ...]:
+        """The step by which clients share out their samples, and its arguments."""
+        if self.of_columns is None:
             return party.encode_rows, self.centre
-        return by_columns.encode_columns, self.alone
+        return by_columns.encode_columns, *self.of_columns
 
 
 def place_of_samples(
-    federation: Federation,
-    code: LagrangeCode,
-    max_abs: float | None,
-    groups: Mapping[str, int] | None = None,
+    federation: Federation, code: LagrangeCode, max_abs: float | None, held: Held | None = None
 ) -> Place:
-    """Have clients describe their samples; centre these on their mean where it is far from 0.
-
-    With `groups` clients hold columns, those of one group the same ones.
-    """
-    if groups is not None:
-        return _place_of_columns(federation, groups, max_abs)
+    """Have clients describe their samples; centre these on their mean where it is far from 0."""
+    if held is not None:
+        return _place_of_columns(federation, held, max_abs)
     summaries = federation.ask(party.describe, digest_keys(federation), max_abs=max_abs)
     plan = federation.on_server(server.plan, summaries)
     public = federation.publish(server.public_plan, plan)
@@ -73,16 +79,17 @@ def place_of_samples(
     return Place(plan, federation.publish(server.public_plan, plan), centre)
 
 
-def _place_of_columns(
-    federation: Federation, groups: Mapping[str, int], max_abs: float | None
-) -> Place:
-    """Have clients describe their columns, seen from points of their own where they lie far."""
-    sizes = Counter(groups.values())
-    alone = PerClient({n: max_abs is None and sizes[g] == 1 for n, g in groups.items()})
+def _place_of_columns(federation: Federation, held: Held, max_abs: float | None) -> Place:
+    """Have clients describe columns; who shares its own with nobody centres them for itself."""
+    sizes = Counter(held.groups.values())
+    centre = PerClient({n: max_abs is None and sizes[g] == 1 for n, g in held.groups.items()})
     key = digest_keys(federation)
-    told = federation.ask(by_columns.describe_columns, key, max_abs=max_abs, alone=alone)
-    plan = federation.on_server(by_columns.plan_of_columns, told, groups=dict(groups))
-    return Place(plan, federation.publish(server.public_plan, plan), alone=alone)
+    told = federation.ask(
+        by_columns.describe_columns, key, max_abs=max_abs, centre=centre, balance=held.balance
+    )
+    plan = federation.on_server(by_columns.plan_of_columns, told, groups=dict(held.groups))
+    public = federation.publish(server.public_plan, plan)
+    return Place(plan, public, of_columns=(centre, held.balance))
 
 
 def choose_grid(
