@@ -4,18 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering
-from daskfc.clustering.clusterers.dbscan import DBSCAN
-from daskfc.clustering.clusterers.density import HDBSCAN, OPTICS
+from daskfc.clustering.clusterers.density import DBSCAN, HDBSCAN, OPTICS
 from daskfc.clustering.clusterers.fuzzy import FuzzyCMeans
 from daskfc.clustering.clusterers.hierarchical import Hierarchical
 from daskfc.clustering.clusterers.kernel_kmeans import KernelKMeans, NystroemKMeans
 from daskfc.clustering.clusterers.kmeans import KMeans
 from daskfc.clustering.clusterers.landmark_spectral import LandmarkSpectral
-from daskfc.clustering.clusterers.library import (
-    AffinityPropagation,
-    GaussianMixture,
-    ScikitLearn,
-)
+from daskfc.clustering.clusterers.library import AffinityPropagation, GaussianMixture, ScikitLearn
 from daskfc.clustering.clusterers.medoids import KMedoids
 from daskfc.clustering.clusterers.nmf import NMF
 from daskfc.clustering.clusterers.spectral import Spectral
@@ -117,11 +112,6 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
     spec : str, mapping or Clusterer
         A name; a mapping with one name and its parameters, ``{"dbscan": {"eps": 0.5}}``; or a
         clusterer, which is returned as it is.
-
-    Returns
-    -------
-    Clusterer
-        A clusterer with valid parameters.
 
     Raises
     ------

@@ -39,7 +39,7 @@ _ONE_ROW = 1e-7  # ours: of the largest square; a sum of squares this near to a 
 def guesses_behind(
     digests: Iterable[Hashable], guesses: Iterable[Guess], digest: Callable[[Guess], Hashable]
 ) -> list[Guess | None]:
-    """Find the values behind digests by trying guesses.
+    """Find by trying guesses the first value behind each digest, or None.
 
     Parameters
     ----------
@@ -49,11 +49,6 @@ def guesses_behind(
         Possible values behind them: a list of ids, or all rows of small numbers.
     digest : callable
         The attacker's digest of a value; with some other key where it lacks the key.
-
-    Returns
-    -------
-    list
-        For each digest the first guess that has it, or None.
 
     Examples
     --------
@@ -214,11 +209,6 @@ def averaged_releases(releases: Iterable[ArrayLike]) -> Floats:
         Their mean. Independent noise of σ in each of k becomes σ / √k; noise that is the same in
         all of them stays.
 
-    Raises
-    ------
-    InvalidInput
-        Without releases, or where their shapes differ.
-
     Examples
     --------
     >>> from daskfc.privacy import averaged_releases
@@ -320,7 +310,6 @@ def rows_between_sums(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import rows_between_sums
     >>> rows = np.array([[1.0, 5.0], [2.0, 0.0], [4.0, 3.0]])
     >>> rounds = np.array([[1, 1, 1], [1, 1, 0]])           # the last row moved away
@@ -387,7 +376,6 @@ def rows_by_centres(weights: ArrayLike, squared: ArrayLike) -> tuple[Floats, Flo
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import rows_by_centres
     >>> rows, means = np.array([[0.0], [3.0], [9.0]]), np.array([[1, 0, 0], [0, 0.5, 0.5]])
     >>> found, left = rows_by_centres(means, (rows - (means @ rows).T) ** 2)

@@ -120,7 +120,6 @@ def entropy(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import entropy
     >>> abs(round(entropy(np.arange(4096) / 4096, estimator="histogram"), 3))
     0.0
@@ -185,7 +184,6 @@ def mutual_information(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import mutual_information
     >>> bits = np.arange(64) % 2
     >>> mutual_information(bits, bits, estimator="histogram", n_bins=2)
@@ -236,18 +234,12 @@ def privacy_level(
         Length of an interval (volume of a box, for q > 1) on which a uniform variable is as
         uncertain as Y is to somebody who knows X; in the unit of Y to the power q. More is better.
 
-    Raises
-    ------
-    InvalidInput
-        As in `entropy` and `mutual_information`.
-
     References
     ----------
     Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Appendix C.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import privacy_level
     >>> X, Y = np.repeat([0.0, 1.0], 32), np.tile(np.arange(32.0), 2)
     >>> round(privacy_level(Y, X, estimator="histogram", n_bins=32), 3)
@@ -283,18 +275,12 @@ def privacy_leakage(
         In [0, 1]: 0 when Y reveals nothing about X, near 1 when it reveals all. Symmetric in X
         and Y.
 
-    Raises
-    ------
-    InvalidInput
-        As in `mutual_information`.
-
     References
     ----------
     Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Appendix C.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import privacy_leakage
     >>> bits = np.arange(64) % 2
     >>> privacy_leakage(bits, bits, estimator="histogram", n_bins=2)

@@ -148,17 +148,7 @@ def clip_matrix(Z: ArrayLike, bound: float) -> tuple[Floats, bool]:
 
 
 def input_digest(*inputs: object) -> str:
-    """Return a digest of all inputs of a release, for its `noise_label`.
-
-    Parameters
-    ----------
-    *inputs : object
-        Private and public: arrays count by dtype, shape and content, anything else by its repr.
-
-    Returns
-    -------
-    str
-        64 digits; different for other inputs.
+    """Return a digest of all inputs of a release, arrays or others, for its `noise_label`.
 
     Notes
     -----
@@ -167,7 +157,6 @@ def input_digest(*inputs: object) -> str:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import input_digest
     >>> input_digest(np.zeros(2), 0.1) == input_digest(np.zeros((2, 1)), 0.1)
     False
@@ -212,11 +201,6 @@ def noise_label(
     purpose : str
         Distinguishes uses of one mechanism.
 
-    Returns
-    -------
-    tuple
-        For `SecretKey.derive`; of fixed size.
-
     Examples
     --------
     >>> from daskfc.coding import SecretKey
@@ -229,7 +213,7 @@ def noise_label(
 
 
 def normal_deviates(shape: int | tuple[int, ...], stream: RandomWords | None = None) -> Floats:
-    """Draw standard normal numbers from a cryptographic source.
+    """Draw standard normal numbers, float64 of at most 8.3, from a cryptographic source.
 
     Parameters
     ----------
@@ -238,11 +222,6 @@ def normal_deviates(shape: int | tuple[int, ...], stream: RandomWords | None = N
     stream : RandomWords, optional
         Default: the operating system's generator. A `daskfc.coding.KeyStream` with a fresh key
         is as good; with the same key, as in tests, the numbers are the same.
-
-    Returns
-    -------
-    ndarray of the shape
-        float64, at most 8.3 in size.
 
     Notes
     -----
@@ -312,7 +291,6 @@ def add_gaussian_noise(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.coding import SecretKey
     >>> from daskfc.privacy import add_gaussian_noise
     >>> stream = SecretKey.from_bytes(bytes(32)).stream()

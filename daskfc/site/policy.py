@@ -19,9 +19,8 @@ from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
 from daskfc.site.amounts import Budget, Groups, Maskers, Rate, Samples, Upload
 from daskfc.site.hours import Hours
-from daskfc.site.limits import value_at
+from daskfc.site.limits import Methods, Names, Packages, value_at
 from daskfc.site.packages import modules_of
-from daskfc.site.policy_keys import Methods, Names, Packages
 from daskfc.site.prefixes import is_below
 from daskfc.site.request import Refusal, RunRequest
 from daskfc.yaml_files import read_mapping
@@ -125,13 +124,7 @@ class Policy(BaseModel):
 
     @classmethod
     def default(cls, loopback: bool) -> "Policy":
-        """Return the policy of a site that gives no file.
-
-        Parameters
-        ----------
-        loopback : bool
-            Whether the party listens on the loopback address only: there, the submitter holds the
-            data, and nothing is forbidden.
+        """Return the policy of a site that gives no file; on the loopback address it allows all.
 
         Examples
         --------
@@ -156,31 +149,13 @@ class Policy(BaseModel):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """Read a policy's file.
-
-        Parameters
-        ----------
-        path : path-like
-            YAML, in UTF-8.
-
-        Raises
-        ------
-        InvalidInput
-            When the file is missing, is no YAML, has a key twice, an unknown key or a wrong value.
-        """
+        """Read a policy's file, YAML in UTF-8; InvalidInput for any other content."""
         keys = "keys such as 'raw' and 'methods'; 'daskfc policy init' writes one"
         return cls.of(read_mapping(path, "policy", keys=keys), os.fspath(path))
 
     @classmethod
     def of(cls, content: dict[Any, Any], source: str = "the policy") -> "Policy":
-        """Return the policy of a file's content.
-
-        Parameters
-        ----------
-        content : dict
-            The keys of the file.
-        source : str
-            Where they come from, for errors.
+        """Return the policy of a file's content; `source` names it in errors.
 
         Examples
         --------
@@ -208,7 +183,7 @@ got 'sometimes'. Correct the value.
         columns: Sequence[str] | None,
         own_store: str | None = None,
     ) -> tuple[Refusal, ...]:
-        """Return every rule that refuses a run.
+        """Return every rule that refuses a run, in the order of the keys; none when it may begin.
 
         Parameters
         ----------
@@ -225,11 +200,6 @@ got 'sometimes'. Correct the value.
             Of the party's store.
         own_store : str, optional
             URL of the party's own store, which needs no permission.
-
-        Returns
-        -------
-        tuple of Refusal
-            In the order of the keys; empty when the run may begin.
         """
         found = [*self._about_method(request), *self._about_data(request, columns, own_store)]
 
@@ -310,11 +280,6 @@ got 'sometimes'. Correct the value.
     def may(self, task: str) -> str:
         """Return the rule for a task: "never", "noised" or "allow".
 
-        Parameters
-        ----------
-        task : {"labels", "preparation", "profiles"}
-            One of `TASKS`.
-
         Examples
         --------
         >>> from daskfc.site import Policy
@@ -383,19 +348,7 @@ got 'sometimes'. Correct the value.
     # -- during a run -------------------------------------------------------------------------
 
     def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
-        """Check the clients of one masked sum.
-
-        Parameters
-        ----------
-        n_maskers : int
-            Clients whose arrays are added up.
-        threshold : int, optional
-            How many of them suffice for its result; None where all must stay.
-
-        Raises
-        ------
-        PolicyRefused
-            When they are too few.
+        """Refuse (PolicyRefused) too few clients of a masked sum, or for its result.
 
         Examples
         --------
@@ -419,37 +372,13 @@ site, or change what is asked.
             raise Refusal("maskers.threshold", said).error()
 
     def check_upload(self, bytes_so_far: int) -> None:
-        """Check what a run has sent from here, with what it is about to send.
-
-        Parameters
-        ----------
-        bytes_so_far : int
-            Of content, as the ledger counts it.
-
-        Raises
-        ------
-        PolicyRefused
-            When it is more than ``upload``.
-        """
+        """Refuse (PolicyRefused) more bytes of content from here in a run than ``upload``."""
         if self.upload is not None and bytes_so_far > self.upload:
             said = f"the run would send {bytes_so_far:,} bytes; the policy lets {self.upload:,}."
             raise Refusal("upload", said).error()
 
     def check_store(self, url: str, own_store: str | None = None) -> None:
-        """Check a store that is about to be opened.
-
-        Parameters
-        ----------
-        url : str
-            Its URL.
-        own_store : str, optional
-            URL of the party's own store, which needs no permission.
-
-        Raises
-        ------
-        PolicyRefused
-            When it lies below none of ``stores``.
-        """
+        """Refuse (PolicyRefused) to open a store but its own that lies below no ``stores``."""
         if not self._opens(url, own_store):
             raise self._no_store(url).error()
 

@@ -106,10 +106,7 @@ def local_bins(
     random_state: int,
     party: str,
 ) -> BinCounts:
-    """Seed local centres by k-means++, quantise them and count their rows (Algorithm 1).
-
-    A bin's count sums over the centres in it. Raise OverflowRefused if the grid is too fine.
-    """
+    """Seed centres by k-means++, quantise them and count their rows (Algorithm 1)."""
     random = generator(random_state, "MUFC", party)
     seeds = kmeans_plus_plus(data, n_local_clusters, random)
     centers, labels = lloyd(data, seeds, max_iterations=local_iterations)
@@ -209,11 +206,7 @@ class MUFC(CenterClusterer):
             federation.wait(parts)
         with self._stage(federation, "server"):
             centers = federation.on_server(
-                cluster_bins,
-                parts,
-                grid,
-                n_clusters=self.n_clusters,
-                random_state=self.seed_,
+                cluster_bins, parts, grid, n_clusters=self.n_clusters, random_state=self.seed_
             )
             self._publish_centers(federation, centers)
         return self._nearest_labels(federation, centers)

@@ -60,7 +60,6 @@ class Hierarchical(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import Hierarchical
     >>> X = np.array([[0.0], [1.0], [9.0]])
     >>> Hierarchical("single").pooled(X, 2, seed=0).labels.tolist()
@@ -71,7 +70,7 @@ class Hierarchical(Clusterer):
 
     name: ClassVar[str] = "hierarchical"
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "linkage": one_of("ward", "average", "complete", "single"),
+        "linkage": one_of("ward", "average", "complete", "single")
     }
     accepts = (FullDistances, DistanceBlocks, RowFactors)
     matrices = 2.0

@@ -40,6 +40,7 @@ from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 from daskfc.linalg.block_krylov import block_eigenpairs
+from daskfc.linalg.spectrum import signed
 from daskfc.seeds import generator
 
 __all__ = ["KernelKMeans", "NystroemKMeans", "exact_embedding", "landmark_embedding"]
@@ -75,7 +76,7 @@ def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> 
         )
         values, vectors = found.values, found.vectors
         converged = found.residual <= _TOLERANCE * values[0]
-    vectors = _signed(vectors)
+    vectors = signed(vectors)
     live = values > _NULL * values[0]
     scale = np.sqrt(np.where(live, values, 0.0))
     H = vectors * scale
@@ -84,10 +85,7 @@ def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> 
 
 
 def landmark_embedding(block: Block, n: int, s: int, c: int, seed: int) -> tuple[Any, ...]:
-    """Return coordinates H, (n, s), with H Hᵀ the best rank-s approximation of Nyström's C W⁺ Cᵀ.
-
-    Also return the landmarks (c,), the projection (c, s) of kernel values with them, and True.
-    """
+    """Return H, (n, s), of Nyström's C W⁺ Cᵀ at rank s, landmarks, projection (c, s), and True."""
     L = np.sort(generator(seed, "landmarks").choice(n, c, replace=False))
     root = inverse_root(np.asarray(block(L, L), dtype=np.float64), c)
     gram = np.zeros((root.shape[1],) * 2)  # of Nyström's features C W^(-1/2)
@@ -96,17 +94,11 @@ def landmark_embedding(block: Block, n: int, s: int, c: int, seed: int) -> tuple
         gram += features.T @ features
     vectors = scipy.linalg.eigh(gram)[1][:, ::-1][:, :s]
     projection = np.zeros((c, s))
-    projection[:, : vectors.shape[1]] = root @ _signed(vectors)
+    projection[:, : vectors.shape[1]] = root @ signed(vectors)
     H = np.empty((n, s))
     for part in parts_of(n, c):
         H[part] = block(part, L) @ projection
     return H, L, projection, True
-
-
-def _signed(vectors: Floats) -> Floats:
-    peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    result: Floats = vectors * np.where(peaks < 0, -1.0, 1.0)
-    return result
 
 
 @dataclass(frozen=True)
@@ -230,7 +222,6 @@ class KernelKMeans(_KernelClusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import KernelKMeans
     >>> X = np.array([[0.0], [0.5], [9.0], [9.5]])
     >>> KernelKMeans().pooled(X, 2, seed=0).labels.tolist()
@@ -264,7 +255,6 @@ class NystroemKMeans(_KernelClusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import NystroemKMeans
     >>> X = np.array([[0.0], [0.5], [9.0], [9.5]])
     >>> NystroemKMeans(n_landmarks=3).pooled(X, 2, seed=0).labels.tolist()

@@ -23,12 +23,7 @@ from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from daskfc.checks import Constraint, integer
-from daskfc.clustering.clusterers.clusterer import (
-    Clusterer,
-    Clustering,
-    Needs,
-    noting_convergence,
-)
+from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs, noting_convergence
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
 from daskfc.clustering.views.views import RowFactors
 from daskfc.errors import InvalidInput
@@ -67,7 +62,6 @@ class LandmarkSpectral(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import LandmarkSpectral
     >>> X = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
     >>> LandmarkSpectral(n_neighbors=2).pooled(X, 2, seed=0).labels.tolist()

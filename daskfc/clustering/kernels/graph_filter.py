@@ -30,28 +30,13 @@ Array: TypeAlias = NDArray[Any]
 FilterKind = Literal["agc", "laplacian"]
 RowBlocks: TypeAlias = "Callable[[], Iterable[tuple[int, sparse.csr_array[Any, Any]]]]"
 
-_CONSTRAINTS: dict[str, Constraint] = {
-    "order": integer(0),
-    "kind": one_of("agc", "laplacian"),
-}
+_CONSTRAINTS: dict[str, Constraint] = {"order": integer(0), "kind": one_of("agc", "laplacian")}
 _DENSE = 200  # ours: up to this all eigenvalues are computed at once
 _BLOCK = 1 << 16  # ours: rows of a product; 25 float64 columns of a block are 13 MB
 
 
 def row_blocks(adjacency: Any, rows: int = _BLOCK) -> RowBlocks:
-    """Return the blocks of a sparse matrix in memory, for `GraphOperator`.
-
-    Parameters
-    ----------
-    adjacency : sparse array or matrix of shape (n, n)
-        The graph.
-    rows : int, default 65536
-        Rows of a block.
-
-    Returns
-    -------
-    callable
-        Each call yields (first row, csr rows) from the top to the bottom.
+    """Return a function that yields a sparse matrix as (first row, csr rows of a block).
 
     Examples
     --------
@@ -105,14 +90,7 @@ class GraphOperator:
 
     @classmethod
     def of(cls, blocks: RowBlocks, n_nodes: int, *, self_loops: bool = True) -> "GraphOperator":
-        """Read a graph of `n_nodes` nodes once, for its degrees.
-
-        Raises
-        ------
-        InvalidInput
-            For blocks that are not the rows 0 to n, for weights that are negative or not finite,
-            and for row sums that differ from column sums, so that the graph is not symmetric.
-        """
+        """Read a graph of `n_nodes` nodes once; refuse one that is not symmetric, or negative."""
         degrees = np.zeros(n_nodes)
         across = np.zeros(n_nodes)
         reached = 0
@@ -159,13 +137,7 @@ class GraphOperator:
         return out
 
     def laplacian_norm(self, seed: int = 0) -> float:
-        """Return ‖L_s‖, the largest eigenvalue of I - N, by Lanczos from a start of this seed.
-
-        Raises
-        ------
-        InvalidInput
-            When Lanczos does not converge.
-        """
+        """Return ‖L_s‖, the largest eigenvalue of I - N, by Lanczos from a start of this seed."""
         n = self.n_nodes
         if n <= _DENSE:
             smallest = np.linalg.eigvalsh(self.apply(np.eye(n)))[0]
@@ -210,16 +182,6 @@ class GraphOperator:
             several blocks of columns.
         dtype : dtype, default float64
             Type of the products and the result; float32 halves memory.
-
-        Returns
-        -------
-        ndarray of shape (n, c)
-            Filtered columns.
-
-        Raises
-        ------
-        InvalidInput
-            For an order, a kind or a shape that breaks its rule.
         """
         check_params("filter_features", {"order": order, "kind": kind}, _CONSTRAINTS)
         if X.ndim != 2 or X.shape[0] != self.n_nodes:
@@ -238,10 +200,7 @@ class GraphOperator:
     def _affine(
         self, X: Array, keep: float, mix: float, order: int, dtype: DTypeLike = np.float64
     ) -> Array:
-        """Return (keep I + mix N)^order X.
-
-        With Y = D^(-1/2) X a step is Y <- keep Y + mix D^(-1) (A + I) Y: two scalings in all.
-        """
+        """Return (keep I + mix N)^order X, by Y = D^(-1/2) X: two scalings in all."""
         joined = self.degrees > 0
         root = np.sqrt(np.where(joined, self.degrees, 1.0)).astype(dtype)[:, None]
         share = np.where(joined, mix / np.where(joined, self.degrees, 1.0), 0.0).astype(dtype)
@@ -294,11 +253,6 @@ def filter_features(
         Whether a loop of weight 1 is added to every node.
     dtype : dtype, default float64
         Type of the products and the result.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        Filtered features.
 
     Raises
     ------

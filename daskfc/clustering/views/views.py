@@ -36,7 +36,6 @@ class FullDistances:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering.views.views import FullDistances
     >>> FullDistances(np.array([[0.0, 4.0], [4.0, 0.0]])).n
     2
@@ -113,7 +112,6 @@ class DistanceBlocks:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import DistanceBlocks
     >>> x = np.array([0.0, 1.0, 3.0])
     >>> view = DistanceBlocks(3, lambda rows, columns: (x[rows, None] - x[columns]) ** 2)
@@ -223,7 +221,6 @@ class RowFactors:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering.views.views import RowFactors
     >>> view = RowFactors(np.array([[0.0], [1.0], [3.0]]))
     >>> view.dot(np.eye(3)).round(12).tolist()
@@ -290,13 +287,7 @@ class RowFactors:
         return product
 
     def isometric(self) -> Floats:
-        """Return rows Z with the mutual distances of the rows of D.
-
-        Returns
-        -------
-        ndarray of shape (n, q + 1), float64
-            ``|Z_i - Z_j| = |D_i - D_j|`` for all i, j, so that k-means and fuzzy c-means on Z and
-            on D take the same steps.
+        """Return Z (n, q + 1) with ``|Z_i - Z_j| = |D_i - D_j|``, for k-means on rows of D.
 
         Notes
         -----

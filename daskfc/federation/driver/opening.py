@@ -72,11 +72,7 @@ def _store_urls(storage: Any, root: str | None) -> dict[str, str]:
 
 
 def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) -> Opened:
-    """Start one worker process per client and one for the server.
-
-    `storage` is a storage file or its content, whose missing stores are built in `root`, or a
-    mapping of clients to store URLs. InvalidInput for a wrong file, before anything starts.
-    """
+    """Start a worker process for the server and for each client of a storage file or of URLs."""
     config = load_cluster(cluster)
     if not isinstance(config, LocalCluster):
         raise InvalidInput("Federation.local needs a cluster file with 'cluster: local'.")
@@ -152,8 +148,7 @@ def open_existing(
     """Join a running scheduler, starting it first by SSH where the cluster's file says so.
 
     `clients` are by default those that the file expects, never whoever is connected. With `trusted`
-    plain workers of any scheduler start parties at `stores` under files of `policies`: whoever runs
-    these workers, or may submit to them, can read what the parties hold.
+    whoever runs the plain workers, or may submit to them, can read what the parties hold.
     """
     given = cluster if is_given(cluster) else None
     config = load_cluster(cluster) if given is None else cluster_given(given, trusted=trusted)
@@ -176,18 +171,18 @@ def open_existing(
         if config.scheduler_file is not None:
             config = config.at(address_in(config.scheduler_file, wait=config.connect))
         assert config.scheduler is not None
-        check_started: Callable[[], None] = _nothing_to_check
+        checks: list[Callable[[], None]] = []  # of processes that are started from here
         if config.ssh is not None:
             started = SshParties(config.ssh, config.scheduler)
             stack.callback(started.close)
-            check_started = started.check
+            checks = [started.check]
         workers = server_workers(config.server.workers)
         parties, unprotected = (*names, SERVER, *workers), config.unprotected
         if config.trusted is not None:
             config = config.model_copy(update={"startup": config.startup or _BESIDE_S})
             beside = TrustedParties(config, parties, given)
             stack.callback(beside.close)
-            check_started = beside.check
+            checks = [beside.check]
             places = {"scheduler": beside.address, "security": beside.security}
             config = config.model_copy(update=places)
         assert config.scheduler is not None
@@ -196,12 +191,13 @@ def open_existing(
                 config.scheduler, timeout=config.connect, security=config.security
             )
         except ClusterError:
-            check_started()  # raises the cause where it is known
+            for check in checks:
+                check()  # raises the cause where it is known
             raise
         stack.callback(close_client, dask_client)
         roll_call = RollCall(dask_client)
         check_scheduler_versions(roll_call.scheduler_versions())
-        found = _find_parties(roll_call, config, parties, check_started)
+        found = _find_parties(roll_call, config, parties, checks)
         check_party_versions({name: found[name].get("versions", {}) for name in parties})
         return Opened(
             dask_client,
@@ -223,10 +219,7 @@ def _in_order(names: set[str]) -> list[str]:
 
 
 def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the clients named by the caller or the cluster's file.
-
-    InvalidInput when the two differ or name nobody, and for a name that no client may have.
-    """
+    """Return the clients that the caller or the cluster's file names; the two may not differ."""
     named, expected = tuple(clients or ()), config.expect or ()
     if config.trusted is not None:
         expected = expected or tuple(config.trusted.stores)
@@ -255,20 +248,17 @@ def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tu
     return named or expected
 
 
-def _nothing_to_check() -> None:
-    """Do nothing: sites look after the processes that they start."""
-
-
 def _find_parties(
     roll_call: RollCall,
     config: ExistingCluster,
     parties: Sequence[str],
-    check_started: Callable[[], None] = _nothing_to_check,
+    checks: Sequence[Callable[[], None]] = (),
 ) -> dict[str, dict[str, Any]]:
     waited = config.deadline if config.startup is None else config.startup
     ends = time.monotonic() + waited
     while True:
-        check_started()
+        for check in checks:
+            check()
         answers = roll_call.ask("daskfc_describe")
         unguarded = [name for name, answer in answers.items() if answer is None]
         if unguarded:

@@ -25,14 +25,7 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation.messages.declaration import Message
 from daskfc.federation.messages.texts import text_arrays, texts_in
 
-__all__ = [
-    "Pseudonyms",
-    "has_ids",
-    "pseudonyms_of",
-    "sized_twin",
-    "stands_for",
-    "under_pseudonyms",
-]
+__all__ = ["Pseudonyms", "has_ids", "pseudonyms_of", "sized_twin", "stands_for", "under_pseudonyms"]
 
 M = TypeVar("M", bound=type[Message])
 
@@ -100,10 +93,7 @@ def pseudonyms_of(record: Mapping[str, Any] | None) -> Pseudonyms | None:
 
 
 def stands_for(kind: type[Message]) -> Callable[[M], M]:
-    """Declare the message with pseudonyms that replaces `kind`, with clear ids, for the caller.
-
-    Ids are in ``id_bytes`` and ``id_ends``; the decorated class has the fields of `kind`.
-    """
+    """Declare the message with pseudonyms that replaces `kind`, with clear ids, for the caller."""
 
     def declare(twin: M) -> M:
         _TWINS[kind] = twin

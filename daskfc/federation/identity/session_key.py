@@ -6,10 +6,7 @@ Calls pass the scheduler, which is not trusted: it can withhold calls, but not f
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from daskfc.errors import PrivacyError
 
@@ -20,10 +17,7 @@ _LENGTH = 64
 
 
 class SessionKey:
-    """An Ed25519 key, drawn for one start of a run and kept in the driver's memory.
-
-    `public`, 64 hexadecimal digits, is part of the run's settings, which are signed.
-    """
+    """An Ed25519 key, drawn for one start of a run and kept in the driver's memory."""
 
     def __init__(self) -> None:
         self._key = Ed25519PrivateKey.generate()

@@ -94,11 +94,6 @@ def array(*axes: str | int, dtype: str) -> Any:
     dtype : str
         NumPy's name of the dtype, "str" for fixed-width text, or several joined by ``" | "``.
 
-    Returns
-    -------
-    dataclasses.Field
-        The default of the field.
-
     Examples
     --------
     >>> from daskfc.federation.messages.declaration import array
@@ -164,7 +159,6 @@ class Message:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.federation.messages.declaration import Message, array, check_message
     >>> class LocalCenters(
     ...     Message,
@@ -406,10 +400,7 @@ may leave a party. Nothing was sent.
 def as_declared(
     message: object, axes: Mapping[str, int] | None = None, *, party: str = "?"
 ) -> Message:
-    """Return a message with another's declared content and nothing else; may raise EgressRefused.
-
-    Arrays in C order share memory; dtypes lose their metadata. See `check_message`.
-    """
+    """Return a message with another's declared content and nothing else, or EgressRefused."""
     if not isinstance(message, Message) or not dataclasses.is_dataclass(type(message)):
         raise EgressRefused(
             f"party {party!r} tried to send a {type(message).__name__}; only a declared message "
@@ -443,11 +434,9 @@ def payload_bytes(message: Message) -> int:
     """Return the bytes of a message's content: arrays, 8 for a number, UTF-8 for text."""
     total = 0
     for field in _fields(message):
-        if field.metadata[_KEY].kind == "noise":
-            continue
         value = getattr(message, field.name)
         if isinstance(value, np.ndarray):
             total += value.nbytes
-        else:
+        elif field.metadata[_KEY].kind != "noise":
             total += len(value.encode()) if isinstance(value, str) else 8
     return total

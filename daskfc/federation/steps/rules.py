@@ -91,8 +91,7 @@ own_pseudonyms = Rule(
 """Those of another run would tell who of its samples is in this one's."""
 
 own_label = Rule(
-    "the label of the run's pseudonyms",
-    lambda label, asked: label == asked.pseudonyms.get("label"),
+    "the label of the run's pseudonyms", lambda label, asked: label == asked.pseudonyms.get("label")
 )
 """One key under two labels would give a sample the same digest in two runs."""
 
@@ -100,10 +99,7 @@ own_label = Rule(
 def broken_rule(
     step: Callable[..., Any], given: Mapping[str, Any], announced: Announced
 ) -> str | None:
-    """Return which caller-made argument breaks its type or rule, and how; None if none does.
-
-    Rules apply to arguments that are left out, too.
-    """
+    """Return which caller-made argument breaks its type or rule, and how; None if none does."""
     rules: Mapping[str, Rule] = getattr(step, "rules", {})
     kinds, defaults = _declared(step)
     for name, value in given.items():

@@ -205,10 +205,6 @@ def plan(
     assumed : mapping of str to float, optional
         Values of quantities that only a run can measure, by the names that a plan gives them.
 
-    Returns
-    -------
-    Plan
-
     Raises
     ------
     InvalidInput
@@ -352,11 +348,7 @@ def _first_owners(stores: Mapping[str, ClientStore]) -> list[str]:
 
 
 def _of_method(
-    name: str,
-    model: FederatedClusterer,
-    rehearsal: Rehearsal,
-    prepared: Prepared | None,
-    fits: int,
+    name: str, model: FederatedClusterer, rehearsal: Rehearsal, prepared: Prepared | None, fits: int
 ) -> Planned:
     rehearsal.preparation = prepared
     refused = ""
