@@ -31,6 +31,7 @@ html_title = f"daskfc {release}"
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+smartquotes_action = "qe"  # no dashes: --workspace is two
 html_math_renderer = "mathml"  # MathJax would come from another place, which hospitals do not reach
 copybutton_prompt_text = r">>> |\.\.\. |\$ |[\w-]+\$ "
 copybutton_prompt_is_regexp = True

@@ -91,7 +91,7 @@ def options_of(group, words):
             continue
         context = click.Context(command, info_name=f"{words} {name}")
         for one in command.params:
-            if (record := one.get_help_record(context)) is not None:
+            if isinstance(one, click.Option) and (record := one.get_help_record(context)):
                 yield record
 
 

@@ -150,7 +150,7 @@ class Commands(Directive):
                 section += nodes.paragraph(text, text)
         options = nodes.definition_list()
         for one in command.params:
-            record = one.get_help_record(context)
+            record = one.get_help_record(context) if isinstance(one, click.Option) else None
             if record is not None:
                 options += self._option(words, *record)
         if len(options):
