@@ -343,8 +343,7 @@ class OmniFC(FederatedClusterer):
             return self._fit_on_shares(federation)
         seen = self._clustered(federation, self.n_clusters)
         report, clustering = seen.report, seen.clustering
-        self.silhouette_ = report.silhouette if math.isfinite(report.silhouette) else None
-        self.silhouettes_ = report.silhouettes_told()
+        self.silhouette_, self.silhouettes_ = report.silhouettes_told()
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)

@@ -25,6 +25,7 @@ class ClusterReport(
     equal: int  # 1 if over a hundredth of these are between samples that the server sees as equal
     error: float  # of a squared distance of size `finest` in coordinates, without the grid's
 
-    def silhouettes_told(self) -> dict[int, float]:
-        """Return the silhouettes that are told, by cluster."""
-        return {c: each for c, each in enumerate(self.silhouettes.tolist()) if np.isfinite(each)}
+    def silhouettes_told(self) -> tuple[float | None, dict[int, float]]:
+        """Return the silhouette, None if there is none, and those by cluster that are told."""
+        each = {c: one for c, one in enumerate(self.silhouettes.tolist()) if np.isfinite(one)}
+        return self.silhouette if np.isfinite(self.silhouette) else None, each
