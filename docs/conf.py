@@ -16,20 +16,28 @@ version = release = version_of("daskfc")
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
+    "sphinx_design",
     "declared",
+    "mathml",
 ]
 exclude_patterns = ["_build", "progress.md", "examples/**"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"daskfc {release}"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+smartquotes_action = "qe"  # no dashes: --workspace is two
+html_math_renderer = "mathml"  # MathJax would come from another place, which hospitals do not reach
+copybutton_prompt_text = r">>> |\.\.\. |\$ |[\w-]+\$ "
+copybutton_prompt_is_regexp = True
 html_show_sourcelink = False
 html_theme_options = {
-    "show_prev_next": False,
+    "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "navigation_with_keys": False,
     "footer_start": ["copyright"],

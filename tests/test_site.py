@@ -7,12 +7,14 @@ import re
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import directives
 
 import daskfc
+from daskfc.cli import main
 from daskfc.federation import Message
 from daskfc.protocols import METHODS
 from daskfc.runs.pipeline.promises import parameters_of
@@ -29,7 +31,13 @@ def site():
     finally:
         sys.path.remove(str(DOCS / "_ext"))
     before = dict(directives._directives)
-    for kind in (declared.Messages, declared.Parameters, declared.Paper, declared.Block):
+    for kind in (
+        declared.Messages,
+        declared.Parameters,
+        declared.Paper,
+        declared.Block,
+        declared.Commands,
+    ):
         directives.register_directive(kind.__name__.lower(), kind)
     yield links
     directives._directives.clear()
@@ -74,6 +82,30 @@ def test_all_parameters_are_shown(site, name):
     assert [row[0] for row in rows] == list(inspect.signature(METHODS[name]).parameters)
     told = parameters_of(METHODS[name])
     assert all(row[3] == told[row[0]].replace("`", "") for row in rows)
+
+
+def options_of(group, words):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from options_of(command, f"{words} {name}")
+            continue
+        context = click.Context(command, info_name=f"{words} {name}")
+        for one in command.params:
+            if isinstance(one, click.Option) and (record := one.get_help_record(context)):
+                yield record
+
+
+def test_every_option_has_a_place_and_no_line_is_cut(site):
+    tree = publish_doctree(".. commands::\n", settings_overrides={"report_level": 5})
+    terms = [*tree.findall(nodes.term)]
+    told = [item.children[1].astext() for item in tree.findall(nodes.definition_list_item)]
+    options = [*options_of(main, "daskfc")]
+    assert [(term.astext(), one) for term, one in zip(terms, told, strict=True)] == options
+    places = [place for term in terms for place in term["ids"]]
+    assert len(set(places)) == len(places) == len(options)
+    assert "daskfc-run-storage" in places
+    blocks = {block.astext() for block in tree.findall(nodes.literal_block)}
+    assert all(text.lstrip().startswith("Example") for text in blocks)  # all else is in sentences
 
 
 def test_a_block_that_no_file_has_is_an_error(site):

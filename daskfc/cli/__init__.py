@@ -19,6 +19,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "sites.budget",
         "Show what noisy releases of a site's data cost in all runs, and grant more.",
     ),
+    "card": (
+        "runs",
+        "Write card.html of RUN: one page about a run for a data protection officer.",
+    ),
     "certs": (
         "sites.certs",
         "Certificates for TLS between sites, where there is no authority that issues them.",
@@ -71,6 +75,13 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
 }
 
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Begin": ("init", "methods", "stores", "plan", "run"),
+    "Runs": ("runs", "status", "resume", "report", "compare", "predict", "labels"),
+    "Privacy": ("card", "audit", "policy", "budget"),
+    "Sites": ("certs", "scheduler", "party"),
+}
+
 
 class _Commands(Mapping[str, click.Command]):
     """Commands, each imported when it is called: importing all of them takes seconds."""
@@ -91,8 +102,9 @@ class _Group(click.Group):
     """A group that lists its commands without importing them."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, told) for name, (_, told) in _COMMANDS.items()])
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, _COMMANDS[name][1]) for name in names], col_max=12)
 
 
 @click.group(

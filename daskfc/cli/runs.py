@@ -1,4 +1,4 @@
-"""``daskfc run``, ``daskfc resume``, ``daskfc report``."""
+"""``daskfc run``, ``daskfc resume``, ``daskfc report``, ``daskfc card``."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from daskfc.runs.execution.scheduled import (
 )
 from daskfc.runs.outcome.alerts import check_target
 
-__all__ = ["report", "resume", "run"]
+__all__ = ["card", "report", "resume", "run"]
 
 _JSON = click.option(
     "--json", "as_json", is_flag=True,
@@ -179,14 +179,34 @@ def resume(run_folder: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path())
+@click.option("--title", metavar="TEXT", help="What the page is called, now and later.")
 @_JSON
-def report(run_folder: str, as_json: bool) -> None:
+def report(run_folder: str, title: str | None, as_json: bool) -> None:
     """Write report.html of RUN, a run's folder, and print its tables.
 
     Works for runs that failed as well: the report then says how far they got.
     """
     with exits():
         found = Run(run_folder)
-        path = found.write_report()
+        path = found.write_report(title=title)
         _print(found, as_json)
         click.echo(f"report: {path}", err=as_json)
+
+
+@click.command()
+@click.argument("run_folder", metavar="RUN", type=click.Path())
+@click.option("--title", metavar="TEXT", help="What the page is called, now and later.")
+@click.option("--purpose", metavar="TEXT", help="What the run is for, in a sentence; it is kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as one JSON object.")
+def card(run_folder: str, title: str | None, purpose: str | None, as_json: bool) -> None:
+    """Write card.html of RUN: one page about a run for a data protection officer.
+
+    Purpose, sites, rules, messages, privacy loss, who learned what, versions and digests, from the
+    run's folder alone. The run must be done.
+    """
+    with exits():
+        found = Run(run_folder)
+        path = found.write_card(title=title, purpose=purpose)
+        if as_json:
+            click.echo(json.dumps(found.card, ensure_ascii=False))
+        click.echo(f"card: {path}", err=as_json)

@@ -137,12 +137,36 @@ class Commands(Directive):
         return found
 
     def _section(self, words: str, command: click.Command) -> nodes.section:
-        context = click.Context(command, info_name=words, max_content_width=90)
-        text = command.get_help(context)
-        section = nodes.section(ids=[nodes.make_id(words)], names=[words])
-        section += nodes.title("", "", nodes.literal("", words))
-        section += nodes.literal_block(text, text, language="text")
+        context = click.Context(command, info_name=words)
+        section = nodes.section(ids=[nodes.make_id(words)], names=[words], classes=["command"])
+        section += nodes.title(words, words)
+        usage = " ".join([words, *command.collect_usage_pieces(context)])
+        section += nodes.paragraph("", "", nodes.literal(usage, usage))
+        for part in inspect.cleandoc(command.help or "").split("\n\n"):
+            if part.startswith("\b"):  # click leaves such lines as they are
+                section += self._example(part.removeprefix("\b").strip("\n"))
+            else:
+                text = " ".join(part.split())
+                section += nodes.paragraph(text, text)
+        options = nodes.definition_list()
+        for one in command.params:
+            record = one.get_help_record(context) if isinstance(one, click.Option) else None
+            if record is not None:
+                options += self._option(words, *record)
+        if len(options):
+            section += options
         return section
+
+    def _example(self, text: str) -> nodes.literal_block:
+        return nodes.literal_block(text, text, language="text")
+
+    def _option(self, words: str, name: str, told: str) -> nodes.definition_list_item:
+        """Return an option and what it does; its place has the name of its long form."""
+        place = nodes.make_id(f"{words} {name.rpartition('--')[2].split()[0]}")
+        term = nodes.term("", "", nodes.literal(name, name), ids=[place])
+        return nodes.definition_list_item(
+            "", term, nodes.definition("", nodes.paragraph(told, told))
+        )
 
 
 def setup(app: Any) -> dict[str, Any]:

@@ -260,6 +260,36 @@ def test_report_writes_the_page_again(fake, daskfc, files):
     assert os.path.exists("runs/a/report.html")
 
 
+def test_a_title_is_kept(fake, daskfc, files):
+    daskfc("run", *files)
+    assert daskfc("report", "runs/a", "--title", "Beds & <staff>").exit_code == 0
+    for _ in range(2):
+        with open("runs/a/report.html", encoding="utf-8") as page:
+            assert "<h1>Beds &amp; &lt;staff&gt;</h1>" in page.read()
+        daskfc("report", "runs/a")
+    refused = daskfc("report", "runs/a", "--title", "")
+    assert refused.exit_code == 2
+    assert "one line of 1 to 200 characters" in one_line(refused)
+
+
+def test_the_card_is_a_page_or_json(fake, daskfc, files):
+    daskfc("run", *files)
+    result = daskfc("card", "runs/a", "--purpose", "To plan beds")
+    assert result.stdout == "card: runs/a/card.html\n"
+    with open("runs/a/card.html", encoding="utf-8") as page:
+        assert "To plan beds" in page.read()
+    told = json.loads(daskfc("card", "runs/a", "--json").stdout)
+    assert (told["purpose"], told["run"]) == ("To plan beds", "a")
+
+
+def test_a_card_of_a_failed_run_is_refused(fake, daskfc, files):
+    FakeMethod.trouble[0] = party_error()
+    daskfc("run", *files)
+    result = daskfc("card", "runs/a")
+    assert result.exit_code == 2
+    assert "a card is of a run that is done" in one_line(result)
+
+
 def test_report_of_a_failed_run(fake, daskfc, files):
     FakeMethod.trouble[0] = party_error()
     daskfc("run", *files)

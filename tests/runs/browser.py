@@ -20,7 +20,14 @@ async function look(frame, width) {
   const name = v => v.id + ": " + v.nodes.map(n => n.html.slice(0, 160)).join(" | ");
   found[width] = {
     violations: told.violations.map(name), passes: told.passes.map(p => p.id),
-
+    hovered: [...inside.querySelectorAll(".map path")].map(path => {
+      const inSvg = path.getPointAtLength(0), svg = path.ownerSVGElement;
+      const at = inSvg.matrixTransform(svg.getScreenCTM());
+      frame.contentWindow.scrollTo(0, at.y - 200);
+      const there = inSvg.matrixTransform(svg.getScreenCTM());
+      const found = inside.elementFromPoint(there.x, there.y);
+      return found && found.closest("path")?.querySelector("title")?.textContent;
+    }),
     wide: inside.documentElement.scrollWidth, dark: frame.contentWindow.matchMedia(
       "(prefers-color-scheme: dark)").matches,
   };
@@ -46,9 +53,28 @@ def chromium():
     return path
 
 
+def _browse(folder, *arguments):
+    """Return what a headless browser prints."""
+    return subprocess.run(
+        [
+            chromium(), "--headless", "--no-sandbox", "--disable-gpu",
+            f"--user-data-dir={folder}/profile", *arguments,
+        ],
+        capture_output=True, text=True, timeout=200, check=True,
+    )  # fmt: skip
+
+
+def pages_on_paper(page, folder):
+    """Return the number of sheets that a page has when it is printed."""
+    source, paper = folder / "page.html", folder / "page.pdf"
+    source.write_text(page, encoding="utf-8")
+    _browse(folder, "--no-pdf-header-footer", f"--print-to-pdf={paper}", source.as_uri())
+    return len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
+
+
 def looked_at(page, folder, widths, *, dark=False):
     """Return what axe says of a page, by width of the window."""
-    browser = chromium()
+    chromium()
     axe = files(pytest.importorskip("axe_core_python")).joinpath("axe.min.js").read_text("utf-8")
     for_script = axe.replace("</script", "<\\/script")
     text = (
@@ -58,14 +84,10 @@ def looked_at(page, folder, widths, *, dark=False):
     )
     wrapper = folder / "wrapper.html"
     wrapper.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu",
-            f"--user-data-dir={folder}/profile",
-            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-            "--virtual-time-budget=60000", "--dump-dom", wrapper.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=200, check=True,
+    done = _browse(
+        folder,
+        f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+        "--virtual-time-budget=60000", "--dump-dom", wrapper.as_uri(),
     )  # fmt: skip
     told = re.search(r'data-found="([^"]*)"', done.stdout)
     assert told, done.stdout[-2000:] + done.stderr[-2000:]

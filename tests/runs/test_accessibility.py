@@ -6,8 +6,9 @@ import pytest
 
 from daskfc.federation import Ledger
 from daskfc.runs.outcome.communication import communication_of, ledger_frame
+from daskfc.runs.report.card import card_page
 from daskfc.runs.report.report import report_html
-from tests.runs.browser import looked_at
+from tests.runs.browser import looked_at, pages_on_paper
 from tests.runs.fakes import ledger_row
 
 pytestmark = pytest.mark.slow
@@ -32,18 +33,20 @@ def of_everything():
     by_client = {name: {c: int(rng.integers(0, 90)) for c in clusters} for name in clients}
     sizes = {c: sum(own[c] for own in by_client.values()) for c in clusters}
     summary = {
-        "method": "FedSC", "status": "done", "seeds": [0], "n_samples": 4000, "n_clients": 4,
+        "method": "FedSC", "status": "done", "seeds": [0, 1], "n_samples": 4000, "n_clients": 4,
         "metrics": {m: {s: {"mean": 0.5, "std": 0.01} for s in ("kappa", "nmi", "ari", "acc", "f1")}
                     for m in ("FedSC", "central")},
         "methods": {"central": {"note": "sees raw data"}},
         "quality": {"sizes": sizes, "by_client": by_client, "noise": 0.1, "stability": 0.9,
-                    "silhouette": 0.4, "warnings": ["cluster 3 has samples of one client only."]},
+                    "silhouette": 0.4, "sites": 0.2, "silhouettes": dict.fromkeys(clusters, 0.31),
+                    "warnings": ["cluster 3 has samples of one client only."]},
         "confusion": {"classes": [f"a long name of class {i}" for i in range(12)],
                       "clusters": clusters, "counts": rng.integers(0, 50, (12, 12)).tolist()},
         "profiles": {"columns": [f"column-{i}" for i in range(30)], "clusters": clusters,
                      "means": rng.normal(size=(12, 30)).tolist(),
                      "stds": rng.random((12, 30)).tolist(),
                      "standardised": rng.normal(size=(12, 30)).tolist(),
+                     "overall_mean": rng.normal(size=30).tolist(),
                      "separation": rng.random(30).tolist(),
                      "withheld": {"12": "it has fewer than 5 samples"}},
         "n_clusters_choice": {"n_clusters": 12, "by": "silhouette", "why": "it is the largest",
@@ -57,7 +60,7 @@ def of_everything():
         "stages": [["planning", 0.0, 1.0], ["rounds", 1.0, 5.0]],
         "peak_memory_bytes": {**dict.fromkeys(clients, 3e8), "server": 5e8},
         "histories": {"Loss": {c: [3.0, 2.0, 1.0] for c in clients}},
-        "choices": {"distances": "columns: they give coordinates of all samples"},
+        "choices": {"distances": "columns: distances to some give coordinates of all"},
     }  # fmt: skip
     settings = {"path": "/a/very/long/path/" * 12}
     record = {
@@ -75,11 +78,33 @@ def pages():
         "everything": of_everything(),
         "failed": report_html(failed, {}),
         "nothing found": report_html(failed, summary, pd.DataFrame()),
+        "card": card(),
     }
 
 
+def card():
+    """Return a card on which nothing that one can show is missing."""
+    ledger = [ledger_row(), ledger_row(sender="server", receiver="caller", message="Labels")]
+    sites = {"hospital-a": 1200, "hospital-b": 800}
+    return card_page({
+        "run": "night", "title": "Patients of two hospitals, autumn", "purpose": "To plan beds",
+        "begun": "2026-11-23T10:00:00+00:00", "method": "FedSC", "compared": {"k-FED": "no noise"},
+        "seeds": [0, 1], "prepared": ["impute", {"standardise": {"within": "site"}}],
+        "n_samples": 2000, "n_sites": 2, "sites": sites, "columns": ["age", "bmi"],
+        "where": "sites", "statement": "the server learns much.",
+        "policy": {"raw": True, "ids": "clear", "smallest": {"samples": 5, "clients": 2},
+                   "not_described": {"3": "it has fewer than 5 samples"}},
+        "noise": {"kind": "data", "sigma": 2.0, "delta": 1e-5, "epsilon": 3.0, "fits": 1},
+        "messages": communication_of(ledger_frame(Ledger(ledger))),
+        "learns": {"client": ["means"], "server": ["distances"], "caller": ["labels"]},
+        "ledgers": {"keys": {"server": ["ab" * 32]}, "holds": False, "findings": ["a line fails."]},
+        "warnings": ["clusters are nearly sites."], "versions": {"dask": "2026.1"},
+        "hashes": {"settings": "cd" * 32, "store of hospital-a": "ef" * 32},
+    })  # fmt: skip
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("page", ["everything", "failed", "nothing found"])
+@pytest.mark.parametrize("page", ["everything", "failed", "nothing found", "card"])
 def test_axe_finds_nothing_and_a_phone_shows_all_of_it(page, dark, tmp_path):
     told = looked_at(pages()[page], tmp_path, WIDTHS, dark=dark)
     for width, found in told.items():
@@ -87,6 +112,21 @@ def test_axe_finds_nothing_and_a_phone_shows_all_of_it(page, dark, tmp_path):
         assert {"color-contrast", "document-title", "region"} <= set(found["passes"])
         assert found["dark"] is dark
         assert found["wide"] <= width
+
+
+def test_a_pointer_over_the_map_is_told_the_cluster(tmp_path):
+    hovered = looked_at(of_everything(), tmp_path, [1200])[1200]["hovered"]
+    assert len(hovered) == 13  # noise, and twelve clusters
+    assert sum(told is not None for told in hovered) == 13
+    assert any(told.startswith("cluster 7: ") for told in hovered)
+
+
+def test_the_first_part_is_two_sheets_of_paper_and_a_card_two(tmp_path):
+    """With twelve clusters at four sites, as many as have a sentence."""
+    first = of_everything().partition('<section class="appendix">')[0] + "</main></body></html>"
+    assert pages_on_paper(first, tmp_path) <= 2
+    assert pages_on_paper(of_everything(), tmp_path) > 2
+    assert pages_on_paper(card(), tmp_path) <= 2
 
 
 def test_what_axe_must_find_is_found(tmp_path):

@@ -147,7 +147,9 @@ def test_a_run_goes_on_with_the_number_that_is_stable(start):
     assert (done.ledger["method"] == "choice").sum() == 9 * 4
     page = report_html(done.config, done.summary)
     assert "Chosen number of clusters: 3, by stability" in page
-    assert "clusters 2 to 4" in page
+    for step in ("clusters", "2", "3", "4"):
+        assert f">{step}</text>" in page
+    assert page.count('r="5" class="fill g0"') == 1  # the chosen one, on the curve
 
 
 def test_seeds_of_stability_can_be_given(start):

@@ -9,8 +9,10 @@ from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.evaluate import Truth, confusion_of
 from daskfc.runs.report.illustrations import (
+    of_classes,
     of_clusters,
     of_privacy,
+    of_profiles,
     of_resources,
     of_traffic,
 )
@@ -38,7 +40,8 @@ def titles(figures):
 
 def test_the_report_shows_clusters_and_warnings():
     page = report_html({"run_id": "r", "status": "done"}, {"quality": QUALITY})
-    said = ("Sizes, and what each", "20.0 % of the", "index 0.912", "0.432, of", "look &amp; see")
+    said = ("Sizes, and what each", "20.0 % of the", "index 0.912", "0.432, of", "look &amp; see",
+            "Cluster 0", "<b>weakly</b>", "<b>excellent</b>")  # fmt: skip
     for words in said:
         assert words in page
     assert page.count("<svg") == 1
@@ -53,9 +56,9 @@ def test_the_confusion_of_classes_and_clusters_is_counted():
         "clusters": ["noise", "2", "4"],
         "counts": [[0, 1, 1], [1, 0, 2]],
     }
-    figures = of_clusters({"quality": QUALITY, "confusion": confusion})
-    assert titles(figures) == ["Sizes, and what each client has", "True classes and clusters"]
-    assert "&lt;ill&gt;" in figures[1].drawing
+    (figure,) = of_classes({"quality": QUALITY, "confusion": confusion})
+    assert "&lt;ill&gt;" in figure.drawing
+    assert titles(of_clusters({"quality": QUALITY})) == ["Sizes, and what each site has"]
     assert confusion_of(Truth(np.array([7, 3])), np.array([0, 0]))["classes"] == ["3", "7"]
 
 
@@ -68,8 +71,11 @@ def test_labels_that_tell_samples_apart_are_in_no_table():
 
 def test_the_map_says_what_it_shows():
     told = {"positions": [[0, 0], [255, 9]], "labels": [0, 1], "told": "Two directions & more."}
-    (figure,) = of_clusters({"map": told})
-    assert (figure.title, figure.caption) == ("Map of the samples", "Two directions & more.")
+    page = report_html({"run_id": "r", "status": "done"}, {"map": told, "quality": QUALITY})
+    assert "<h3>Map of the samples</h3>" in page
+    assert "Two directions &amp; more." in page
+    assert "<title>cluster 0: 3 samples; 3 at a</title>" in page
+    assert "<title>cluster 1: 1 samples; 1 at b</title>" in page
 
 
 def test_profiles_show_what_sets_clusters_apart_first():
@@ -83,7 +89,9 @@ def test_profiles_show_what_sets_clusters_apart_first():
     assert page.index("pulse") < page.index("&lt;age&gt;")
     for words in ("-2.0", "+1.0", "+0.1"):
         assert words in page
-    assert titles(of_clusters({"profiles": profiles}, page)) == ["Profiles"]
+    lies, off = of_profiles(profiles)
+    assert (off.title, off.drawing) == ("Off the mean of all samples", page)
+    assert lies.drawing == ""  # as of a run of before, whose summary has no overall means
     assert profile_heat_map(None) == profile_heat_map({"columns": [], "standardised": []}) == ""
 
 

@@ -40,7 +40,7 @@ def test_the_first_fit_of_the_runs_own_method_is_drawn(start, mapped):
     assert mapped == [("FakeMethod", 0)]
     told = done.summary["map"]
     assert len(told["positions"]) == len(told["labels"]) == 30
-    assert told["told"].startswith("30 of 150 samples, by chance: along the two directions")
+    assert told["told"].startswith("30 of 150 samples, by chance: their first two principal")
     assert "Map of the samples" in (done.folder / "report.html").read_text()
 
 

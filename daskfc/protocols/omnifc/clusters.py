@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-from sklearn.metrics import calinski_harabasz_score, silhouette_score
+from sklearn.metrics import calinski_harabasz_score, silhouette_samples
 
 from daskfc.clustering import (
     Clusterer,
@@ -52,6 +52,8 @@ __all__ = [
     "view_of_all",
     "view_of_landmarks",
 ]
+
+_FEWEST = 5  # ours: samples of a cluster whose silhouette is told, as sites ask of sums
 
 Points = TypeVar("Points", np.ndarray, ExactPoints)
 
@@ -192,26 +194,45 @@ def cluster_report(found: Clustered, some: Sampled | None, view: View) -> Cluste
     decisive = clustering.decisive
     finest = smallest_hundredth(decisive)
     sizes = np.bincount(labels[labels >= 0], minlength=clustering.n_clusters)
+    drawn = np.zeros(0, dtype=np.int64) if some is None else labels[some.rows]
+    each = np.zeros(0) if some is None else _silhouettes(some, drawn)
     return ClusterReport(
         sizes=sizes.astype(np.int64),
+        silhouettes=_by_cluster(each, drawn[drawn >= 0], clustering.n_clusters),
         n_noise=int((labels < 0).sum()),
         notes=" ".join(clustering.notes)[:2000],
-        silhouette=np.inf if some is None else _silhouette(some, labels[some.rows]),
+        silhouette=float(each.mean()) if len(each) else np.inf,
         finest=finest,
         equal=int(many_are_equal(decisive)),
         error=float(view.error_of(finest)) if isinstance(view, RowFactors) else 0.0,
     )
 
 
-def _silhouette(some: Sampled, labels: np.ndarray) -> float:
-    """Return the mean silhouette of samples in clusters; infinite where none is defined."""
+def _silhouettes(some: Sampled, labels: np.ndarray) -> np.ndarray:
+    """Return the silhouette of each sample in a cluster; of none where none is defined."""
     kept = labels >= 0
     if not 2 <= np.unique(labels[kept]).size < kept.sum():
-        return np.inf
+        return np.zeros(0)
+    points, metric = some.points[kept], "euclidean"
     if some.distances:
-        part = some.points[np.ix_(kept, kept)]
-        return float(silhouette_score(part, labels[kept], metric="precomputed"))
-    return float(silhouette_score(some.points[kept], labels[kept]))
+        points, metric = points[:, kept], "precomputed"
+    found: np.ndarray = silhouette_samples(points, labels[kept], metric=metric)
+    return found
+
+
+def _by_cluster(each: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """Return the mean of each cluster's silhouettes; infinite where there are few or none."""
+    if not len(each):
+        return np.full(k, np.inf)
+    counts = np.bincount(labels, minlength=k)
+    sums = np.bincount(labels, weights=each, minlength=k)
+    return np.where(counts >= _FEWEST, sums / np.maximum(counts, 1), np.inf)
+
+
+def _silhouette(some: Sampled, labels: np.ndarray) -> float:
+    """Return the mean silhouette of samples in clusters; infinite where none is defined."""
+    each = _silhouettes(some, labels)
+    return float(each.mean()) if len(each) else np.inf
 
 
 def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:

@@ -146,9 +146,9 @@ class OmniFC(FederatedClusterer):
         Number of clusters.
     dropped_evaluators_ : dict of str to str
         Evaluators that were left out during the run, and why.
-    silhouette_ : float or None
-        Mean silhouette of at most 2,000 samples in clusters, in [-1, 1]; None where the server has
-        no distances of them, and for fewer than two clusters.
+    silhouette_, silhouettes_ : float or None, dict of int to float
+        Mean silhouette of at most 2,000 samples in clusters, in [-1, 1], and of each cluster with 5
+        of them; None and empty where the server has no distances, and for fewer than two clusters.
     route_ : str
         How distances were computed: from "columns", in "blocks", or by "landmark" as requested.
     ledger_ : Ledger
@@ -158,8 +158,8 @@ class OmniFC(FederatedClusterer):
 
     Notes
     -----
-    Privacy: t-private against colluding clients whatever their computing power; the server learns
-    all distances, that is, the data up to a rigid motion. See the README's honest limits.
+    Privacy: the server learns all distances between samples, that is, the data up to a rigid
+    motion; as many clients as n_colluding says learn nothing, even together, whatever they compute.
 
     References
     ----------
@@ -343,7 +343,7 @@ class OmniFC(FederatedClusterer):
             return self._fit_on_shares(federation)
         seen = self._clustered(federation, self.n_clusters)
         report, clustering = seen.report, seen.clustering
-        self.silhouette_ = report.silhouette if math.isfinite(report.silhouette) else None
+        self.silhouette_, self.silhouettes_ = report.silhouettes_told()
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
@@ -373,7 +373,7 @@ class OmniFC(FederatedClusterer):
                 sent = shares.labels_of_neighbours()
                 told = federation.publish(labelled_samples, sent, party="clients", wait=False)
         self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, None
-        self.route_ = "shares"
+        self.route_, self.silhouettes_ = "shares", {}
         self._reason = f"{shares.computation.n_rounds} rounds of three clients"
         return told
 
@@ -457,7 +457,7 @@ class OmniFC(FederatedClusterer):
             *span, keep=kept, n_neighbors=graph["n_neighbors"], reader=reader
         )
         self.route_ = "columns" if exact else "landmark"
-        self._reason = "they give coordinates of all samples" if exact else "as asked for"
+        self._reason = "distances to some give coordinates of all" if exact else "as asked for"
         self._order = federation.on_server(clusters.order_of, embedding)
         self._some = federation.on_server(clusters.sampled, embedding, self._order, **sample)
         return federation.on_server(

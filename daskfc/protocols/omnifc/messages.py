@@ -10,15 +10,22 @@ __all__ = ["ClusterReport"]
 class ClusterReport(
     Message,
     route="server → caller",
-    reveals="to the caller the number of clusters, their sizes and how far they are apart, the "
-    "smallest distances that labels depend on and how exact they are, and what was noticed",
+    reveals="to the caller the number of clusters, their sizes and how far they are apart, in all "
+    "and each, the smallest distances that labels depend on and how exact they are, and what was "
+    "noticed",
 ):
     """The result of the clustering at the server."""
 
     sizes: np.ndarray = array("cluster", dtype="int64")
+    silhouettes: np.ndarray = array("cluster", dtype="float64")  # infinite where of less than 5
     n_noise: int
     notes: str = text(2000)
     silhouette: float  # in [-1, 1]; infinite where there is none
     finest: float  # of squared distances that the labels depend on, the smallest hundredth
     equal: int  # 1 if over a hundredth of these are between samples that the server sees as equal
     error: float  # of a squared distance of size `finest` in coordinates, without the grid's
+
+    def silhouettes_told(self) -> tuple[float | None, dict[int, float]]:
+        """Return the silhouette, None if there is none, and those by cluster that are told."""
+        each = {c: one for c, one in enumerate(self.silhouettes.tolist()) if np.isfinite(one)}
+        return self.silhouette if np.isfinite(self.silhouette) else None, each

@@ -177,6 +177,7 @@ class Fits:
             "reconstruction": getattr(model, "reconstruction_", None),
             "choices": dict(getattr(model, "choices", {})),
             "silhouette": getattr(model, "silhouette_", None),
+            "silhouettes": getattr(model, "silhouettes_", {}),
             "map": drawn,
             "stages": [list(stage) for stage in getattr(model, "stages_", ())],
             "histories": {
@@ -200,9 +201,9 @@ class Fits:
         n, count = len(model.labels_), len(told.labels)
         which = f"All {n:,} samples" if n == count else f"{count:,} of {n:,} samples"
         sentence = (
-            f"{which}, by {model.mapped_by}: along the two directions in which they differ most, "
-            f"which hold {told.share:.0%} of their variance. What lies far apart here is far "
-            "apart; what lies close may differ in other directions."
+            f"{which}, by {model.mapped_by}: their first two principal components (PCA), which "
+            f"hold {told.share:.0%} of their variance. What lies far apart here is far apart; "
+            "what lies close may differ in other directions."
         )
         positions, labels = told.positions.tolist(), told.labels.tolist()
         return {"positions": positions, "labels": labels, "told": sentence}

@@ -24,9 +24,10 @@ from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline, checke
 from daskfc.runs.pipeline.parties import Progress, locate
 from daskfc.runs.pipeline.remarks import check_bound, data_warnings
 from daskfc.runs.planning.plan import check_memory
+from daskfc.runs.report.card import card_of, write_card
 from daskfc.runs.report.changes import earlier_run
 from daskfc.runs.report.comparison import comparison
-from daskfc.runs.report.report import write_report
+from daskfc.runs.report.report import keep_words, write_report
 from daskfc.runs.report.showing import run_in_html, shown_in_browser, shown_in_notebook
 from daskfc.runs.report.table import print_summary
 
@@ -162,9 +163,48 @@ folder of a run, for example runs/<name>.
                         folder.drop_work()  # in case an interrupt cut the first short
         return self
 
-    def write_report(self) -> str:
-        """Write ``report.html`` again and return its path."""
+    def write_report(self, *, title: str | None = None) -> str:
+        """Write ``report.html`` again and return its path.
+
+        Parameters
+        ----------
+        title : str, optional
+            What the page is called, from now on; the run's name if it was never given.
+
+        Raises
+        ------
+        InvalidInput
+            For a title that is no line of 1 to 200 characters.
+        """
+        keep_words(self._folder, title=title)
         return write_report(self._folder)
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """The run's facts for a data protection officer, as ``daskfc card --json`` prints them."""
+        return card_of(self._folder)
+
+    def write_card(self, *, title: str | None = None, purpose: str | None = None) -> str:
+        """Write ``card.html``, the page about the run for a data protection officer.
+
+        Parameters
+        ----------
+        title, purpose : str, optional
+            What the page is called, and what the run is for, in a line each, from now on.
+
+        Returns
+        -------
+        str
+            Path of the page.
+
+        Raises
+        ------
+        InvalidInput
+            When the run is not done, or a text is no line of 1 to 200 characters.
+        """
+        card_of(self._folder)  # refused before anything is kept
+        keep_words(self._folder, title=title, purpose=purpose)
+        return write_card(self._folder)
 
     def show(self) -> str:
         """Show the report: in a notebook below the cell, else in the browser, if there is one.

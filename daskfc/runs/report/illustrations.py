@@ -14,22 +14,26 @@ from daskfc.runs.report.figures import (
     drawing,
     flow,
     heat_table,
-    sample_map,
+    intervals,
     stacked_bars,
     time_line,
 )
+from daskfc.runs.report.profile_rows import profile_heat_map, spreads
 
 __all__ = [
     "Figure",
+    "of_classes",
     "of_clusters",
     "of_histories",
     "of_privacy",
+    "of_profiles",
     "of_resources",
     "of_traffic",
 ]
 
 _BARS = 40  # ours: clusters, and clients, that are drawn
 _FIT = 12  # columns of a table that fit into half of a wide screen
+_LINES = 24  # ours: lines of all features in the figure of means
 _EACH = 6  # ours: clients that are drawn one by one in pictures of messages
 
 
@@ -71,35 +75,48 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
     )
 
 
-def of_clusters(summary: Mapping[str, Any], profiles: str = "") -> list[Figure]:
-    """Return the figures of clusters: map, sizes by client, the drawn profiles, true classes."""
-    plane = summary.get("map") or {}
-    confusion = summary.get("confusion") or {}
+def of_clusters(summary: Mapping[str, Any]) -> list[Figure]:
+    """Return the figure of the clusters' sizes by site."""
     sizes = stacked_bars(_largest(summary.get("quality") or {}))
-    classes = _confusion(confusion)
+    return _drawn(Figure("Sizes, and what each site has", sizes))
+
+
+def of_classes(summary: Mapping[str, Any]) -> list[Figure]:
+    """Return the table of true classes and clusters."""
+    confusion = summary.get("confusion") or {}
     return _drawn(
         Figure(
-            "Map of the samples",
-            sample_map(plane["positions"], plane["labels"]) if plane else "",
-            plane.get("told", ""),
-            shape="tall",
-        ),
-        Figure("Sizes, and what each client has", sizes),
-        Figure(
-            "Profiles",
-            profiles,
-            "Mean of each column, or share of each word (rows), in each cluster (columns), in "
-            "standard deviations from that of all samples; what tells clusters apart most comes "
-            "first.",
-        ),
-        Figure(
             "True classes and clusters",
-            classes,
+            _confusion(confusion),
             "Samples of each true class (rows) in each cluster (columns), shaded by their share of "
             "the class.",
             shape="wide" if len(confusion.get("clusters", ())) > _FIT else "",
-        ),
+        )
     )
+
+
+def of_profiles(profiles: Mapping[str, Any]) -> list[Figure]:
+    """Return two figures of what sets clusters apart: means with deviations, and a heat map."""
+    clusters = [int(c) for c in profiles.get("clusters", ())][:_LINES]
+    features = max(2, _LINES // max(1, len(clusters)))
+    return [
+        Figure(
+            "Where each cluster lies",
+            intervals(spreads(profiles, len(clusters))[:features], clusters),
+            "A dot is the mean, or the share of a word, of a cluster; its line is one standard "
+            "deviation to either side, in the units of the stores; the rule is the mean of all. "
+            "Nobody is told single values, so these are no histograms.",
+            shape="tall",
+        ),
+        Figure(
+            "Off the mean of all samples",
+            profile_heat_map(profiles),
+            "Mean of each column, or share of each word (rows), in each cluster (columns), in "
+            "standard deviations from that of all samples; what tells clusters apart most comes "
+            "first.",
+            shape="wide" if len(profiles.get("clusters", ())) > _FIT else "",
+        ),
+    ]
 
 
 # -- how the fit went -----------------------------------------------------------------------------
@@ -176,7 +193,9 @@ def of_traffic(rows: pd.DataFrame) -> list[Figure]:
             "From senders on the left, by kind of message, to receivers on the right; streams are "
             "as wide as their bytes.",
         ),
-        Figure("Bytes by link", _links(rows), "From senders (rows) to receivers (columns)."),
+        Figure(
+            "Bytes by link", _links(rows), "From senders (rows) to receivers (columns).", "wide"
+        ),
     )
 
 

@@ -4,9 +4,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from daskfc.runs.report.figures import heat_table
+from daskfc.runs.report.figures import Spread, heat_table
 
-__all__ = ["cells_in_words", "profile_head", "profile_heat_map", "profile_rows"]
+__all__ = [
+    "cells_in_words",
+    "figure",
+    "profile_head",
+    "profile_heat_map",
+    "profile_rows",
+    "spreads",
+]
 
 _NOT_TOLD = "–"  # in place of figures of a feature that are withheld in a cluster
 _DRAWN = 40  # ours: lines of the heat map
@@ -63,14 +70,14 @@ def _rows_of_words(name: str, own: Mapping[str, Any], clusters: int) -> list[lis
 def _spread(mean: float | None, std: float | None) -> str:
     if mean is None or std is None:
         return _NOT_TOLD
-    return f"{_figure(mean, 4)} ± {_figure(std, 3)}"
+    return f"{figure(mean, 4)} ± {figure(std, 3)}"
 
 
 def _share(share: float | None) -> str:
     return _NOT_TOLD if share is None else f"{share:.1%}"
 
 
-def _figure(value: float, digits: int) -> str:
+def figure(value: float, digits: int) -> str:
     """Return a number with so many significant digits, or its integer part where that has more."""
     whole = 10**digits <= abs(value) < 1e9
     return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
@@ -90,6 +97,29 @@ def cells_in_words(profiles: Mapping[str, Any]) -> str:
     return f"A feature is not described ({_NOT_TOLD}) in a cluster where {why}."
 
 
+def spreads(profiles: Mapping[str, Any], clusters: int) -> list[Spread]:
+    """Return the figures of each feature, or of its most frequent word, for a drawing."""
+    found = []
+    for i, name in enumerate(profiles.get("columns", ()) if "overall_mean" in profiles else ()):
+        if own := profiles.get("shares", {}).get(name):
+            w = _words_shown(own)[0]
+            means, overall = [line[w] for line in own["shares"]], own["overall"][w]
+            deviations, texts = [0.0] * len(means), [_share(share) for share in means]
+            name = _word_name(name, own, w)
+        else:
+            means, deviations = ([row[i] for row in profiles[key]] for key in ("means", "stds"))
+            overall = profiles["overall_mean"][i]
+            texts = [_spread(*pair) for pair in zip(means, deviations, strict=True)]
+        middles, sides = ([*map(_number, each[:clusters])] for each in (means, deviations))
+        found.append(Spread(str(name), middles, sides, texts[:clusters], _number(overall)))
+    return found
+
+
+def _number(value: float | None) -> float:
+    """Restore NaN, for which JSON has None."""
+    return math.nan if value is None else float(value)
+
+
 def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
     """Return a heat map of cluster means, in deviations from the overall means; or ""."""
     if not profiles or not profiles.get("standardised"):
@@ -104,7 +134,7 @@ def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
         else:
             rows.append((str(name), [line[i] for line in profiles["standardised"]]))
     shown = rows[:_DRAWN]
-    values = [[math.nan if v is None else float(v) for v in row] for _, row in shown]
+    values = [[_number(v) for v in row] for _, row in shown]
     return heat_table(
         [name for name, _ in shown],
         [str(name) for name in profiles["clusters"]],

@@ -1,6 +1,7 @@
-"""``report.html``: one self-contained page about a run, without scripts or links elsewhere."""
+"""HTML pages of a run: self-contained, escaped, without scripts, links elsewhere or places."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -8,36 +9,56 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import yaml
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from rich.filesize import decimal
 
+from daskfc.errors import InvalidInput
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.report.changes import HEAD, changes_in_words, changes_rows
-from daskfc.runs.report.figures import drawing
+from daskfc.runs.report.clusters_in_words import clusters_in_words, quality_in_words
+from daskfc.runs.report.figures import drawing, sample_map
 from daskfc.runs.report.illustrations import (
+    of_classes,
     of_clusters,
     of_histories,
     of_privacy,
+    of_profiles,
     of_resources,
     of_traffic,
 )
-from daskfc.runs.report.profile_rows import (
-    cells_in_words,
-    profile_head,
-    profile_heat_map,
-    profile_rows,
+from daskfc.runs.report.profile_rows import cells_in_words, profile_head, profile_rows
+from daskfc.runs.report.table import (
+    choice_in_words,
+    message_rows,
+    noise_in_words,
+    score_rows,
+    seconds_in_words,
 )
-from daskfc.runs.report.table import choice_in_words, noise_in_words, seconds_in_words
 
-__all__ = ["own_rows", "report_html", "write_report"]
+__all__ = [
+    "Table",
+    "keep_words",
+    "own_rows",
+    "rendered",
+    "report_html",
+    "table_of_messages",
+    "without_places",
+    "write_report",
+]
 
 _MOST = 40  # ours: clusters of profiles that have a column
+_SITES = 6  # ours: sites that are named where a pointer is over the map
+_SENTENCES = 12  # ours: clusters that have a sentence on the first page
+_LONGEST = 200  # characters of a title or a purpose
+_PLACE = re.compile(r"(?<![\w/.])(?:([A-Za-z][\w+.-]*):/{2,3}|~?/|[A-Za-z]:\\)([^\s'\",;)]+)")
 
 
-class _Table(NamedTuple):
+class Table(NamedTuple):
+    """A table of a page; its columns from a number on are numbers."""
+
     head: Sequence[str]
     rows: Sequence[Sequence[object]]
-    numbers_from: int = 1  # columns from here on are numbers
+    numbers_from: int = 1
 
 
 def _part(name: str) -> str:
@@ -45,67 +66,62 @@ def _part(name: str) -> str:
 
 
 @cache
-def _template() -> Template:
-    environment = Environment(
+def _templates() -> Environment:
+    return Environment(
+        loader=FunctionLoader(_part),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.from_string(_part("report.html.jinja"))
 
 
-def _scores(summary: Mapping[str, Any]) -> _Table | None:
-    scores = summary.get("metrics")
-    if not scores:
+def rendered(template: str, **values: Any) -> str:
+    """Return a template of this room with its values, all of them escaped."""
+    return _templates().get_template(template).render(style=_part("report.css"), **values)
+
+
+def without_places(value: Any) -> Any:
+    """Return a value whose absolute paths and addresses are cut down to their last part."""
+    if isinstance(value, Mapping):
+        return {key: without_places(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_places(item) for item in value]
+    return _PLACE.sub(_last_part, value) if isinstance(value, str) else value
+
+
+def _last_part(found: re.Match[str]) -> str:
+    *before, last = re.split(r"[/\\]", found[2].partition("?")[0].rstrip("/\\."))
+    is_host = found[1] not in (None, "file") and not before
+    return "…" if is_host else f"…/{last}"
+
+
+def _scores(summary: Mapping[str, Any]) -> Table | None:
+    if not summary.get("metrics"):
         return None
-    names = list(dict.fromkeys(name for row in scores.values() for name in row))
-    notes = summary.get("methods", {})
-    several = len(summary.get("seeds", ())) > 1
-    rows = []
-    for method, row in scores.items():
-        note = notes.get(method, {}).get("note", "")
-        spread = (f" ± {row[name]['std']:.4f}" if several else "" for name in names)
-        means = (f"{row[name]['mean']:.4f}" for name in names)
-        cells = (mean + more for mean, more in zip(means, spread, strict=True))
-        rows.append([f"{method} ({note})" if note else method, *cells])
-    return _Table(["method", *names], rows)
+    names, rows = score_rows(summary)
+    return Table(["method", *names], rows)
 
 
-def _messages(summary: Mapping[str, Any]) -> _Table | None:
-    found = summary.get("communication")
-    if not found:
-        return None
-    rows = [
-        [
-            name, row["route"], row["protection"], row["reveals"], f"{row['messages']:,}",
-            decimal(row["payload_bytes"]), decimal(row["wire_bytes"]),
-        ]
-        for name, row in found["by_message"].items()
-    ]  # fmt: skip
-    rows.append(
-        [
-            "all", "", "", "", f"{found['messages']:,}", decimal(found["payload_bytes"]),
-            decimal(found["wire_bytes"]),
-        ]
-    )  # fmt: skip
+def table_of_messages(found: Mapping[str, Any]) -> Table | None:
+    """Return the kinds of messages of a `communication_of`, and the sum of all."""
     head = ["message", "route", "protection", "what it reveals", "count", "payload", "wire"]
-    return _Table(head, rows, 4)
+    return Table(head, message_rows(found), 4) if found else None
 
 
-def _profiles(summary: Mapping[str, Any]) -> _Table | None:
+def _profiles(summary: Mapping[str, Any]) -> Table | None:
     found = summary.get("profiles")
     if not found or not found["clusters"]:
         return None
-    return _Table(profile_head(found, _MOST), profile_rows(found, _MOST))
+    return Table(profile_head(found, _MOST), profile_rows(found, _MOST))
 
 
 def _changes(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     found = summary.get("changes")
     if not found:
         return None
-    return {"words": changes_in_words(found), "table": _Table(HEAD, changes_rows(found))}
+    return {"words": changes_in_words(found), "table": Table(HEAD, changes_rows(found))}
 
 
 def _choice(summary: Mapping[str, Any]) -> dict[str, str] | None:
@@ -114,7 +130,7 @@ def _choice(summary: Mapping[str, Any]) -> dict[str, str] | None:
         return None
     scores = [math.nan if one is None else one for one in found["scores"].values()]
     first = min(map(int, found["scores"]))
-    lines = drawing({found["by"]: scores}, "clusters", first=first)
+    lines = drawing({found["by"]: scores}, "clusters", first=first, marked=found["n_clusters"])
     return {"words": choice_in_words(found), "lines": lines}
 
 
@@ -123,14 +139,12 @@ def _tiles(summary: Mapping[str, Any]) -> dict[str, str]:
     if not summary.get("n_samples"):
         return {}
     sizes = (summary.get("quality") or {}).get("sizes")
-    own = summary.get("metrics", {}).get(summary.get("method"), {})
     told = {
         "samples": f"{summary['n_samples']:,}",
-        "clients": f"{summary['n_clients']:,}",
+        "sites": f"{summary['n_clients']:,}",
         "clusters": f"{len(sizes):,}" if sizes else "",
         "whole run": seconds_in_words(summary.get("timing", {}).get("total_s") or 0.0),
         "sent in one fit": decimal(summary.get("communication", {}).get("payload_bytes") or 0),
-        **{name: f"{value['mean']:.3f}" for name, value in list(own.items())[:3]},
     }
     return {name: value for name, value in told.items() if value}
 
@@ -146,54 +160,91 @@ def own_rows(ledger: pd.DataFrame, summary: Mapping[str, Any]) -> pd.DataFrame:
 def report_html(
     record: Mapping[str, Any], summary: Mapping[str, Any], ledger: pd.DataFrame | None = None
 ) -> str:
-    """Return the page about a run, all values escaped; the summary is empty before it ends."""
-    settings = {key: record.get(key) for key in ("pipeline", "storage", "cluster", "seeds")}
-    lead = f"status: {record['status']}"
-    if summary.get("n_samples"):
-        size = f"{summary['n_samples']:,} samples of {summary['n_clients']} clients"
-        lead = f"{summary['method']} on {size}; {lead}"
+    """Return the page about a run; the summary is empty before it ends."""
+    # Not the cluster's file, which is places and limits of machines; run.json has all.
+    settings = {
+        "pipeline": record.get("pipeline"),
+        "files": {key: record.get(f"{key}_source") for key in ("pipeline", "storage", "cluster")},
+        "seeds": record.get("seeds"),
+    }
     privacy = summary.get("privacy", {})
     noise = privacy.get("noise")
-    profiles = profile_heat_map(summary.get("profiles"))
-    withheld = cells_in_words(summary.get("profiles") or {})
+    profiles = summary.get("profiles") or {}
+    quality = summary.get("quality") or {}
     rows = own_rows(pd.DataFrame() if ledger is None else ledger, summary)
-    return _template().render(
+    plane = summary.get("map") or {}
+    told = clusters_in_words(summary)
+    features = of_profiles(profiles)
+    timing = [
+        [key.removesuffix("_s").replace("_", " "), seconds_in_words(value)]
+        for key, value in summary.get("timing", {}).items()
+        if isinstance(value, int | float)
+    ]
+    return rendered(
+        "report.html.jinja",
         name=record["run_id"],
-        lead=lead,
+        title=record.get("title") or record["run_id"],
+        status=record["status"],
+        summary=summary,
         created=str(record.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
-        error=record.get("error"),
+        error=without_places(record.get("error")),
         scores=_scores(summary),
         seeds=len(summary.get("seeds", ())),
         unscored=summary.get("unscored") or "the run did not end.",
-        quality=summary.get("quality"),
+        quality=quality,
+        words=quality_in_words(quality),
+        told=told[:_SENTENCES],
+        untold=len(told) - _SENTENCES,
         choice=_choice(summary),
         changes=_changes(summary),
+        described=bool(profiles),
         profiles=_profiles(summary),
-        messages=_messages(summary),
-        withheld=(summary.get("profiles") or {}).get("withheld", {}),
+        messages=table_of_messages(summary.get("communication") or {}),
+        withheld=profiles.get("withheld", {}),
         tiles=_tiles(summary),
-        mapped=bool(summary.get("map")),
+        map=sample_map(plane["positions"], plane["labels"], _hovered(quality)) if plane else "",
+        mapped=plane.get("told", ""),
         statement=privacy.get("statement", ""),
-        choices=_Table(["of", "what"], list(summary.get("choices", {}).items()), 2),
-        timing=_Table(
-            ["stage", "seconds"],
-            [
-                [key.removesuffix("_s").replace("_", " "), seconds_in_words(value)]
-                for key, value in summary.get("timing", {}).items()
-                if isinstance(value, int | float)
-            ],
-        ),
+        choices=Table(["of", "what"], list(summary.get("choices", {}).items()), 2),
+        timing=Table(["stage", "seconds"], timing),
         noise=noise_in_words(noise) if noise else "",
-        withheld_cells=withheld,
-        clusters=of_clusters(summary, profiles),
+        withheld_cells=cells_in_words(profiles),
+        drawn=[one for one in [*features[:1], *of_clusters(summary)] if one.drawing],
+        details=[one for one in [*features[1:], *of_classes(summary)] if one.drawing],
         spend=of_privacy(rows, noise),
         traffic=of_traffic(rows),
         curves=of_histories(summary),
         resources=of_resources(summary, rows),
-        style=_part("report.css"),
-        settings=yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
-        versions=_Table(["package", "version"], list(record.get("versions", {}).items())),
+        settings=yaml.safe_dump(without_places(settings), sort_keys=False, allow_unicode=True),
+        versions=Table(["package", "version"], list(record.get("versions", {}).items())),
     )
+
+
+def _hovered(quality: Mapping[str, Any]) -> dict[int, str]:
+    """Return what a map tells of a cluster's dots: its samples, in all and at each site."""
+    told = {}
+    for name, size in quality.get("sizes", {}).items():
+        sites = {site: own[name] for site, own in quality["by_client"].items() if own[name]}
+        first = sorted(sites, key=lambda site: -sites[site])[:_SITES]
+        parts = [f"{sites[site]:,} at {site}" for site in first]
+        rest = size - sum(sites[site] for site in first)
+        parts += [f"{rest:,} elsewhere"] if rest else []
+        told[int(name)] = f"cluster {name}: {size:,} samples; {', '.join(parts)}"
+    return told
+
+
+def keep_words(folder: RunFolder, **given: str | None) -> None:
+    """Keep a person's words, such as a title, in ``run.json``; raise if they are no short line."""
+    said = {key: text.strip() for key, text in given.items() if text is not None}
+    for key, text in said.items():
+        if not 0 < len(text) <= _LONGEST or not text.isprintable():
+            raise InvalidInput(
+                f"the {key} of a run must be one line of 1 to {_LONGEST} characters; got "
+                f"{len(text)}. Shorten it, or leave it out."
+            )
+    if said:
+        with folder.claim():
+            folder.update(**said)
 
 
 def write_report(folder: RunFolder) -> str:

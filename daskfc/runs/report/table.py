@@ -10,12 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from daskfc.runs.report.changes import HEAD, changes_in_words, changes_rows
+from daskfc.runs.report.clusters_in_words import clusters_in_words
 from daskfc.runs.report.profile_rows import cells_in_words, profile_head, profile_rows
 
 __all__ = [
     "choice_in_words",
+    "message_rows",
     "noise_in_words",
     "print_summary",
+    "score_rows",
     "seconds_in_words",
     "summary_tables",
     "titled_table",
@@ -38,41 +41,56 @@ def titled_table(title: str, *columns: str, right_from: int = 1) -> Table:
     return table
 
 
-def _scores(summary: Mapping[str, Any]) -> Table:
-    scores = summary["metrics"]
+def score_rows(summary: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the metrics' names, and by method its name with a note and its scores in words."""
+    scores, several = summary["metrics"], len(summary["seeds"]) > 1
     names = list(dict.fromkeys(name for row in scores.values() for name in row))
+    rows = []
+    for method, row in scores.items():
+        note = summary.get("methods", {}).get(method, {}).get("note", "")
+        told = (
+            f"{row[name]['mean']:.4f}" + (f" ± {row[name]['std']:.3f}" if several else "")
+            for name in names
+        )
+        rows.append([f"{method} ({note})" if note else method, *told])
+    return names, rows
+
+
+def message_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return for each kind of message of `communication_of`, and for all, what tables tell."""
+
+    def amounts(row: Mapping[str, Any]) -> list[str]:
+        sizes = (decimal(row[key]) for key in ("payload_bytes", "wire_bytes"))
+        return [f"{row['messages']:,}", *sizes]
+
+    rows = [
+        [name, row["route"], row["protection"], row["reveals"], *amounts(row)]
+        for name, row in found["by_message"].items()
+    ]
+    return [*rows, ["all", "", "", "", *amounts(found)]]
+
+
+def _scores(summary: Mapping[str, Any]) -> Table:
+    names, rows = score_rows(summary)
     seeds = summary["seeds"]
     over = f"mean ± std over {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
     table = titled_table(f"Agreement with the true labels ({over})", "method", *names)
-    notes = summary.get("methods", {})
-    for method, row in scores.items():
-        cells = []
-        for name in names:
-            value = row[name]
-            spread = f" ± {value['std']:.3f}" if len(seeds) > 1 else ""
-            cells.append(f"{value['mean']:.4f}{spread}")
-        note = notes.get(method, {}).get("note", "")
-        table.add_row(Text(f"{method} ({note})" if note else method), *cells)
+    for method, *cells in rows:
+        table.add_row(Text(method), *cells)
     return table
 
 
 def _messages(summary: Mapping[str, Any]) -> Table:
-    communication = summary["communication"]
     table = titled_table(
         f"What left a party in one fit of {summary['method']}",
         "message", "route", "protection", "count", "payload", "on the wire",
         right_from=3,
     )  # fmt: skip
-    for name, row in communication["by_message"].items():
-        table.add_row(
-            Text(name), Text(row["route"]), Text(row["protection"]), f"{row['messages']:,}",
-            decimal(row["payload_bytes"]), decimal(row["wire_bytes"]),
-        )  # fmt: skip
-    table.add_section()
-    table.add_row(
-        "all", "", "", f"{communication['messages']:,}",
-        decimal(communication["payload_bytes"]), decimal(communication["wire_bytes"]),
-    )  # fmt: skip
+    *kinds, every = message_rows(summary["communication"])
+    for row in [*kinds, every]:
+        if row is every:
+            table.add_section()
+        table.add_row(*map(Text, [*row[:3], *row[4:]]))
     return table
 
 
@@ -108,7 +126,7 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
     else:
         parts.append(f"No scores: {summary.get('unscored') or 'the run did not end.'}\n")
     if summary.get("quality"):
-        parts += _quality(summary["quality"])
+        parts += _quality(summary)
     if summary.get("changes"):
         parts += _changes(summary["changes"])
     if summary.get("n_clusters_choice"):
@@ -144,8 +162,9 @@ _ROWS = 20  # ours: clusters that have a line in a terminal
 _SITES = 6  # ours: clients that have a column of their own in a terminal
 
 
-def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the clusters' sizes, in all and at each client if these are few, and warnings."""
+def _quality(summary: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the clusters' sizes, what sets each apart, how good they are, and warnings."""
+    quality = summary["quality"]
     sizes, clients = quality["sizes"], quality["by_client"]
     shown = list(clients) if 1 < len(clients) <= _SITES else []
     table = titled_table("Clusters", "cluster", "samples", "share", *shown)
@@ -156,6 +175,9 @@ def _quality(quality: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [table]
     if len(sizes) > _ROWS:
         parts.append(Text(f"and {len(sizes) - _ROWS} more clusters; summary.json has all.\n"))
+    for one in clusters_in_words(summary)[:_ROWS]:
+        if one.sentence:
+            parts.append(Text(f"Cluster {one.number}: {one.sentence}\n"))
     if quality["noise"]:
         parts.append(Text(f"Noise, in no cluster: {quality['noise']:.1%} of the samples.\n"))
     if quality.get("silhouette") is not None:

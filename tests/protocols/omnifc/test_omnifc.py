@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import silhouette_score
+from sklearn.metrics import silhouette_samples
 
 from daskfc.clustering import make_clusterer
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError, ResourceRefused
@@ -457,8 +457,17 @@ def test_more_neighbours_than_samples_are_refused_before_distances(federation, m
 @pytest.mark.parametrize("clusterer", ["k-means", "spectral", {"hierarchical": {}}])
 def test_the_silhouette_is_that_of_the_samples(federation, iris, clusterer):
     model = OmniFC(3, clusterer=clusterer, tolerance=1e-6).fit(federation)
-    expected = silhouette_score(iris[0], by_id(model.labels_))
-    assert model.silhouette_ == pytest.approx(expected, abs=1e-4)
+    each = silhouette_samples(iris[0], labels := by_id(model.labels_))
+    assert model.silhouette_ == pytest.approx(each.mean(), abs=1e-4)
+    told = [each[labels == c].mean() for c in range(3)]
+    assert [*model.silhouettes_.values()] == pytest.approx(told, abs=1e-4)
+
+
+def test_no_silhouette_is_told_of_a_cluster_of_a_few_samples(federation, iris):
+    model = OmniFC(12, clusterer={"hierarchical": {"linkage": "single"}}).fit(federation)
+    sizes = np.bincount(model.labels_)
+    assert (sizes < 5).any()
+    assert sorted(model.silhouettes_) == np.flatnonzero(sizes >= 5).tolist()
 
 
 def test_one_cluster_has_no_silhouette(federation, monkeypatch):

@@ -27,8 +27,8 @@ def test_stacked_bars_are_as_long_as_what_clients_have():
 def test_many_clients_share_the_tenth_colour():
     drawn, root = parts_of(stacked_bars({f"client-{i}": {"0": i + 1} for i in range(14)}))
     names = ["".join(item.itertext()) for item in root.iter("li")]
-    assert names == [*(f"client-{i}" for i in range(5, 14)), "5 other clients"]
-    assert drawn[-1].find("title").text == f"5 other clients: {sum(range(1, 6))}"
+    assert names == [*(f"client-{i}" for i in range(5, 14)), "5 other sites"]
+    assert drawn[-1].find("title").text == f"5 other sites: {sum(range(1, 6))}"
     assert len({bar.get("class") for bar in drawn}) == 10
 
 

@@ -66,6 +66,19 @@ def test_the_legend_names_lines_and_counts_those_that_have_no_place():
     assert len(styles) == 15  # colours come again after ten, with other dashes
 
 
+def test_few_steps_are_numbered_and_the_chosen_one_has_a_dot():
+    svg = drawing({"silhouette": [0.2, 0.5, 0.4]}, "clusters", first=2, marked=3)
+    root = ElementTree.fromstring(svg)
+    (dot,) = root.iter("circle")
+    (line,) = points_of(svg)
+    assert (float(dot.get("cx")), float(dot.get("cy"))) == pytest.approx(line[1], abs=0.1)
+    said = [text.text for text in root.iter("text")]
+    assert said[-4:] == ["clusters", "2", "3", "4"]
+    assert "<circle" not in drawing({"a": [1.0, 2.0]}, marked=7)
+    many = drawing({"a": [float(i) for i in range(40)]}, "round")
+    assert "round 1 to 40" in many
+
+
 def test_who_does_not_see_a_curve_is_told_where_it_begins_and_ends():
     root = ElementTree.fromstring(drawing({"loss": [3.0, 2.5, 1.25]}, "round"))
     (svg,) = [element for element in root if element.tag == "svg"]

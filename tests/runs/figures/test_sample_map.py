@@ -21,7 +21,7 @@ def dots_of(html):
 
 def test_distances_are_kept_and_up_is_up():
     X = np.array([(0, 0), (200, 0), (200, 100), (0, 100)])
-    dots, _ = dots_of(sample_map(X, [0, 0, 0, 0]))
+    dots, _ = dots_of(sample_map(X, [0, 0, 0, 0], {}))
     (found,) = dots.values()
     across = found[1, 0] - found[0, 0]
     assert across > 400
@@ -31,10 +31,12 @@ def test_distances_are_kept_and_up_is_up():
 
 def test_each_cluster_has_a_colour_and_its_name_amid_its_samples():
     X = [(0, 0), (10, 0), (20, 0), (200, 90), (210, 90), (220, 90), (100, 50)]
-    dots, root = dots_of(sample_map(X, [0, 0, 0, 12, 12, 12, -1]))
+    dots, root = dots_of(sample_map(X, [0, 0, 0, 12, 12, 12, -1], {12: "3 <of> b"}))
     assert {style: len(found) for style, found in dots.items()} == {
         "dots faint": 1, "dots c0": 3, "dots c2": 3,
     }  # fmt: skip
+    said = [path.find("title").text for path in root.iter("path")]
+    assert said == ["noise", "cluster 0", "3 <of> b"]
     for text in root.iter("text"):
         own = dots["dots c0" if text.text == "0" else "dots c2"]
         assert float(text.get("x")) == pytest.approx(np.median(own[:, 0]), abs=0.2)
@@ -45,4 +47,4 @@ def test_each_cluster_has_a_colour_and_its_name_amid_its_samples():
 
 @pytest.mark.parametrize("X", [[], [(1, 1)], [(3, 4), (3, 4)]])
 def test_no_map_of_one_place(X):
-    assert sample_map(X, [0] * len(X)) == ""
+    assert sample_map(X, [0] * len(X), {}) == ""

@@ -8,14 +8,17 @@ from daskfc.runs.report.figures.bars import bars, stacked_bars
 from daskfc.runs.report.figures.curves import drawing, thinned
 from daskfc.runs.report.figures.flow import flow
 from daskfc.runs.report.figures.heat import heat_table
+from daskfc.runs.report.figures.intervals import Spread, intervals
 from daskfc.runs.report.figures.sample_map import sample_map
 from daskfc.runs.report.figures.time_line import time_line
 
 __all__ = [
+    "Spread",
     "bars",
     "drawing",
     "flow",
     "heat_table",
+    "intervals",
     "sample_map",
     "stacked_bars",
     "thinned",

@@ -14,7 +14,7 @@ _MOST = 24  # ours: bars of one drawing
 
 
 def _joined(parts: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """Keep the clients with most samples and join the others, as there are only ten colours."""
+    """Keep the clients with most samples and join the others, as there are ten colours."""
     if len(parts) <= _CLIENTS + 1:
         return parts
     ranked = sorted(parts, key=lambda name: -sum(parts[name].values()))
@@ -22,7 +22,7 @@ def _joined(parts: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str,
     others = [own for name, own in parts.items() if name not in shown]
     rest = {cluster: sum(own[cluster] for own in others) for cluster in others[0]}
     kept = {name: own for name, own in parts.items() if name in shown}
-    return {**kept, f"{len(others)} other clients": rest}
+    return {**kept, f"{len(others)} other sites": rest}
 
 
 def stacked_bars(parts: Mapping[str, Mapping[str, int]]) -> str:
@@ -38,20 +38,21 @@ def stacked_bars(parts: Mapping[str, Mapping[str, int]]) -> str:
     for row, cluster in enumerate(clusters):
         x, y = float(_NAME), row * (_BAR + _GAP)
         middle = y + _BAR - 5
-        svg.append(words(_NAME - 8, middle, cluster, anchor="end", most=5))
+        dot = f'<circle cx="7" cy="{y + _BAR / 2}" r="5" class="fill {colour(int(cluster))}"/>'
+        svg += [dot, words(_NAME - 8, middle, cluster, anchor="end", most=4)]
         for number, (name, own) in enumerate(parts.items()):
             width = room * own[cluster] / largest
             if own[cluster]:
                 svg.append(
                     f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR}" '
-                    f'class="fill {colour(number)}"><title>{escape(name)}: '
+                    f'class="fill part {colour(number, "t")}"><title>{escape(name)}: '
                     f"{own[cluster]:,}</title></rect>"
                 )
             x += width
         svg.append(words(x + 6, middle, f"{totals[cluster]:,}"))
     told = ", ".join(f"cluster {c}: {totals[c]:,}" for c in clusters[:10])
-    label = f"Samples of {len(clusters)} clusters by client; {told}"
-    legend = [(swatch(number), name) for number, name in enumerate(parts)]
+    label = f"Samples of {len(clusters)} clusters by site; {told}"
+    legend = [(swatch(number, "t"), name) for number, name in enumerate(parts)]
     return chart(label, len(clusters) * (_BAR + _GAP), svg, legend)
 
 
@@ -70,7 +71,7 @@ def bars(values: Mapping[str, float], shown: Callable[[float], str], what: str) 
         svg.append(
             f'<rect x="0" y="{y + 18}" width="{WIDTH}" height="9" class="track"/>'
             f'<rect x="0" y="{y + 18}" width="{WIDTH * values[name] / largest:.1f}" height="9" '
-            'class="fill c0"/>'
+            'class="fill g1"/>'
         )
     most = max(values, key=lambda name: values[name])
     label = f"{what} of {len(values)} parties, at most {shown(largest)}, of {most}"

@@ -8,12 +8,12 @@ __all__ = ["WIDTH", "chart", "colour", "shortened", "words"]
 WIDTH = 440
 """Units across, of text 13 high: a phone shows one as 0.8 pixels, a wide screen as 1.2."""
 
-_COLOURS = 10  # that the page's style sheet has
+_COLOURS = {"c": 10, "t": 10, "g": 5}  # that the page's style sheet has of each family
 
 
-def colour(number: int) -> str:
-    """Return the class of a colour, the same again after ten."""
-    return f"c{number % _COLOURS}"
+def colour(number: int, family: str = "c") -> str:
+    """Return the class of a colour: of clusters (c), sites (t) or anything else (g)."""
+    return f"{family}{number % _COLOURS[family]}"
 
 
 def shortened(text: str, most: int) -> str:
@@ -47,6 +47,6 @@ def chart(
     )
 
 
-def swatch(number: int) -> str:
-    """Return a small square of a colour, for a legend."""
-    return f'<span class="swatch {colour(number)}"></span>'
+def swatch(number: int, family: str = "c") -> str:
+    """Return a dot of a cluster's colour, or a square of another's, for a legend."""
+    return f'<span class="swatch {"dot " * (family == "c")}{colour(number, family)}"></span>'

@@ -12,6 +12,7 @@ _HEIGHT = 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 8, 10, 26
 _WIDE_RANGE = 30.0  # ours: from this ratio of values on the scale is logarithmic
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")  # so that lines differ without their colours
+_NUMBERED = 12  # ours: steps that each have a number on the axis
 _NAMED = 12  # ours: lines with a place in the legend
 
 
@@ -34,11 +35,20 @@ def _ticks(low: float, high: float, logarithmic: bool) -> list[float]:
 def _stroke(number: int) -> str:
     dash = _DASHES[number % len(_DASHES)]
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'class="line {colour(number)}"{dashed}'
+    return f'class="line {colour(number, "g")}"{dashed}'
 
 
-def drawing(lines: Mapping[str, Sequence[float]], steps: str = "step", *, first: int = 1) -> str:
-    """Return named lines over steps from `first` on, with gaps where values are not finite."""
+def drawing(
+    lines: Mapping[str, Sequence[float]],
+    steps: str = "step",
+    *,
+    first: int = 1,
+    marked: int | None = None,
+) -> str:
+    """Return named lines over steps from `first` on, with gaps where values are not finite.
+
+    A dot marks the values of the step `marked`.
+    """
     every = [value for line in lines.values() for value in line if math.isfinite(value)]
     longest = max((len(line) for line in lines.values()), default=0)
     if longest < 2 or not every:
@@ -69,11 +79,18 @@ def drawing(lines: Mapping[str, Sequence[float]], steps: str = "step", *, first:
         parts.append(
             f'<polyline points="{path}" {_stroke(number)}><title>{escape(name)}</title></polyline>'
         )
-    parts.append(
-        words(
-            WIDTH - _RIGHT, _HEIGHT - 6, f"{steps} {first} to {first + longest - 1}", anchor="end"
-        )
-    )
+        i = -1 if marked is None else marked - first
+        if 0 <= i < len(line) and math.isfinite(line[i]):
+            spot = f'cx="{across(i):.1f}" cy="{height(line[i]):.1f}"'
+            parts.append(f'<circle {spot} r="5" class="fill g0"/>')
+    if longest <= _NUMBERED:
+        parts.append(words(0, _HEIGHT - 6, steps, style="faint"))
+        parts += [
+            words(across(i), _HEIGHT - 6, str(first + i), anchor="middle") for i in range(longest)
+        ]
+    else:
+        told = f"{steps} {first} to {first + longest - 1}"
+        parts.append(words(WIDTH - _RIGHT, _HEIGHT - 6, told, anchor="end"))
     named = list(lines)[:_NAMED]
     legend = [
         (

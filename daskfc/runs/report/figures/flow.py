@@ -8,6 +8,7 @@ from daskfc.runs.report.figures.chart import WIDTH, chart, colour, words
 
 __all__ = ["flow"]
 
+_SIDE = 84  # for the names of senders and receivers
 _NODE = 8  # width of a party or a kind of message
 _SLOT = 22  # least height of one with its name
 _TALLEST = 170  # of all streams together
@@ -92,35 +93,36 @@ def flow(streams: Iterable[Stream], shown: Callable[[int], str]) -> str:
     centre = (WIDTH - _NODE) / 2
     number = {kind: i for i, kind in enumerate(middle)}
     parts = []
-    for columns, ends, edges in (
-        ((left, middle), (_NODE, centre), into),
-        ((middle, right), (centre + _NODE, WIDTH - _NODE), out),
+    for sides, ends, edges in (
+        ((left, middle), (_SIDE + _NODE, centre), into),
+        ((middle, right), (centre + _NODE, WIDTH - _SIDE - _NODE), out),
     ):
-        ribbons = _Ribbons(*columns, *ends)
-        order = sorted(edges, key=lambda edge: [columns[i][edge[i]].y for i in (0, 1)])
+        ribbons = _Ribbons(*sides, *ends)
+        order = sorted(edges, key=lambda edge: [sides[i][edge[i]].y for i in (0, 1)])
         for source, target in order:
             size = edges[source, target]
-            kind = source if source in number and columns[0] is middle else target
+            kind = source if source in number and sides[0] is middle else target
             told = f"{source} → {target}: {shown(size)}"
-            style = f"ribbon {colour(number[kind])}"
+            style = f"ribbon {colour(number[kind], 'g')}"
             parts.append(ribbons.draw(source, target, max(size * scale, _THINNEST), style, told))
     sizes: dict[int, dict[str, int]] = {0: {}, 1: {}, 2: {}}
     for sender, kind, receiver, size in kept:
         for place, name in enumerate((sender, kind, receiver)):
             sizes[place][name] = sizes[place].get(name, 0) + size
-    for place, (nodes, x) in enumerate(((left, 0.0), (middle, centre), (right, WIDTH - _NODE))):
+    columns = ((left, float(_SIDE)), (middle, centre), (right, float(WIDTH - _SIDE - _NODE)))
+    for place, (nodes, x) in enumerate(columns):
         for name, node in nodes.items():
-            style = f"fill {colour(number[name])}" if place == 1 else "node"
+            style = f"fill {colour(number[name], 'g')}" if place == 1 else "node"
             parts.append(
                 f'<rect x="{x:.1f}" y="{node.y:.1f}" width="{_NODE}" height="{node.height:.1f}" '
                 f'class="{style}"/>'
             )
-            at = (_NODE + 4, WIDTH / 2, WIDTH - _NODE - 4)[place]
-            anchor = ("start", "middle", "end")[place]
+            at = (_SIDE - 5, WIDTH / 2, WIDTH - _SIDE + 5)[place]
+            anchor = ("end", "middle", "start")[place]
             text = f"{name} {shown(sizes[place][name])}" if place == 1 else name
             # beside the node, in its middle; kinds of messages over theirs
             y = node.y + max(min(node.height, _SLOT) / 2 + 4.5, 11)
-            most = 30 if place == 1 else 18
+            most = 30 if place == 1 else 12
             parts.append(words(at, y, text, anchor=anchor, style="halo", most=most))
     bottom = max(
         node.y + max(node.height, _SLOT - 4) for nodes in (left, middle, right)

@@ -1,6 +1,7 @@
 """A map of samples in a plane, coloured by cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from html import escape
 
 import numpy as np
 
@@ -13,8 +14,13 @@ _LEAST, _MOST = 0.35, 1.0  # ours: of the width, the height of a map
 _NAMED = 40  # ours: clusters whose names stand in the map
 
 
-def sample_map(positions: Sequence[Sequence[int]], labels: Sequence[int]) -> str:
-    """Return a dot per sample at its (across, up), coloured by cluster (-1 is noise), and names."""
+def sample_map(
+    positions: Sequence[Sequence[int]], labels: Sequence[int], told: Mapping[int, str]
+) -> str:
+    """Return a dot per sample at its (across, up), coloured by cluster (-1 is noise), and names.
+
+    `told` is by cluster what its dots say when a pointer is over them.
+    """
     X, clusters = np.asarray(positions, dtype=np.float64), np.asarray(labels)
     if len(X) < 2 or not np.ptp(X, axis=0).any():
         return ""
@@ -31,7 +37,8 @@ def sample_map(positions: Sequence[Sequence[int]], labels: Sequence[int]) -> str
         style = "dots faint" if cluster < 0 else f"dots {colour(cluster)}"
         places = np.column_stack([x, y])[own].round(1).tolist()
         dots = "".join(f"M{across:g} {down:g}h0" for across, down in places)
-        svg.append(f'<path class="{style}" d="{dots}"/>')
+        said = escape(told.get(cluster, "noise" if cluster < 0 else f"cluster {cluster}"))
+        svg.append(f'<path class="{style}" d="{dots}"><title>{said}</title></path>')
         if cluster < 0:
             legend.append(('<span class="swatch noise"></span>', "noise"))
             continue

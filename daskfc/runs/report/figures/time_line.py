@@ -34,7 +34,7 @@ def time_line(stages: Sequence[Stage], sent: Mapping[str, Sequence[float]]) -> s
         told = f"{name}: {b - a:.1f} s"
         svg.append(
             f'<rect x="{x:.1f}" y="18" width="{width:.1f}" height="{_TRACK}" '
-            f'class="fill {colour(number[name])}"><title>{escape(told)}</title></rect>'
+            f'class="fill {colour(number[name], "g")}"><title>{escape(told)}</title></rect>'
         )
     shown = list(sent)[:_PARTIES]
     for row, party in enumerate(shown, start=1):
@@ -46,13 +46,13 @@ def time_line(stages: Sequence[Stage], sent: Mapping[str, Sequence[float]]) -> s
         for name, x, width in spans:
             svg.append(
                 f'<rect x="{x:.1f}" y="{y + 18}" width="{width:.1f}" height="{_TRACK}" '
-                f'class="pale {colour(number[name])}"/>'
+                f'class="pale {colour(number[name], "g")}"/>'
             )
         svg.append(f'<path class="ticks" d="{_ticks(map(across, sent[party]), y + 18)}"/>')
     bottom = (len(shown) + 1) * _STEP
     svg.append(words(0, bottom + 14, "0 s", style="faint"))
     svg.append(words(WIDTH, bottom + 14, f"{end - begin:.3g} s", anchor="end", style="faint"))
-    legend = [(swatch(number[name]), name) for name in names]
+    legend = [(swatch(number[name], "g"), name) for name in names]
     if len(sent) > len(shown):
         legend.append(("", f"{len(sent) - len(shown)} more parties are not shown"))
     long = max(stages, key=lambda stage: stage[2] - stage[1])
