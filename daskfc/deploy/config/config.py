@@ -24,6 +24,7 @@ __all__ = [
     "SshStart",
     "TrustedStart",
     "WorkerLimits",
+    "holds_data",
     "load_cluster",
     "needs_certificates",
 ]
@@ -32,7 +33,12 @@ SCHEDULER = "scheduler"
 """What the host of the scheduler is called among those that SSH starts."""
 
 _OF_THREAD = 16_000_000  # bytes of a thread's work arrays: 4 to 14 MB, measured with nine threads
-_SERVER_WORKER = re.compile(r"server-[1-9][0-9]*")  # a client may be called server-room
+_SERVED = re.compile(r"server(-[1-9][0-9]*)?")  # a client may be called server-room
+
+
+def holds_data(name: str) -> bool:
+    """Whether one of a cluster's sides is a client, as its name says."""
+    return name != SCHEDULER and not _SERVED.fullmatch(name)
 
 
 class _Strict(BaseModel):
@@ -88,7 +94,7 @@ class LocalCluster(_Strict):
     def limits(self, party: str) -> WorkerLimits:
         """Return the limits of one party."""
         own = self.parties.get(party)
-        if own is None and _SERVER_WORKER.fullmatch(party):
+        if own is None and _SERVED.fullmatch(party):
             own = self.parties.get("server")
         changes = own.model_dump(exclude_none=True) if own else {}
         return self.worker.model_copy(update=changes)
@@ -227,15 +233,16 @@ class SshCluster(_Strict):
         served = ["server", *(f"server-{n}" for n in range(2, self.server.workers + 1))]
         if missing := sorted({SCHEDULER, *served} - set(self.hosts)):
             raise ValueError(f"'hosts' must name where {', '.join(missing)} runs as well")
-        if more := sorted(set(self.hosts) - {SCHEDULER, *served, *self._clients()}):
+        clients = tuple(filter(holds_data, self.hosts))
+        if more := sorted(set(self.hosts) - {SCHEDULER, *served, *clients}):
             raise ValueError(
                 f"'hosts' names {', '.join(more)}, and the server has {self.server.workers} "
                 "workers; correct 'server: {workers: ...}' or the names"
             )
-        if not self._clients():
+        if not clients:
             raise ValueError("'hosts' must name at least one client beside scheduler and server")
         for name, host in self.hosts.items():
-            if name not in self._clients() and host.store is not None:
+            if name not in clients and host.store is not None:
                 raise ValueError(f"{name} of 'hosts' holds no data; it must have no store")
             if needs_certificates(self.scheduler) and host.security is None:
                 raise ValueError(
@@ -243,10 +250,6 @@ class SshCluster(_Strict):
                     "security: {ca: ..., cert: ..., key: ...}, as paths at that host"
                 )
         return self
-
-    def _clients(self) -> tuple[str, ...]:
-        served = re.compile(rf"{SCHEDULER}|server(-\d+)?")
-        return tuple(name for name in self.hosts if not served.fullmatch(name))
 
     def existing(self, folder: str) -> ExistingCluster:
         """Return the cluster to join after the start, with absolute paths of local files."""
@@ -260,7 +263,7 @@ class SshCluster(_Strict):
         shared = ("scheduler", "security", "server", "deadline", "startup", "connect", "dask")
         return ExistingCluster(
             cluster="existing",
-            expect=self._clients(),
+            expect=tuple(filter(holds_data, self.hosts)),
             ssh=start,
             **{name: getattr(self, name) for name in shared},
         )
