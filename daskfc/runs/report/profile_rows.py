@@ -6,7 +6,13 @@ from typing import Any
 
 from daskfc.runs.report.figures import heat_table
 
-__all__ = ["cells_in_words", "profile_head", "profile_heat_map", "profile_rows"]
+__all__ = [
+    "cells_in_words",
+    "profile_head",
+    "profile_heat_map",
+    "profile_rows",
+    "standardised_rows",
+]
 
 _NOT_TOLD = "–"  # in place of figures of a feature that are withheld in a cluster
 _DRAWN = 40  # ours: lines of the heat map
@@ -90,10 +96,8 @@ def cells_in_words(profiles: Mapping[str, Any]) -> str:
     return f"A feature is not described ({_NOT_TOLD}) in a cluster where {why}."
 
 
-def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
-    """Return a heat map of cluster means, in deviations from the overall means; or ""."""
-    if not profiles or not profiles.get("standardised"):
-        return ""
+def standardised_rows(profiles: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
+    """Return columns and words with each cluster's deviation from all samples, NaN if withheld."""
     rows: list[tuple[str, list[float | None]]] = []
     for i, name in enumerate(profiles["columns"]):
         if own := profiles.get("shares", {}).get(name):
@@ -103,8 +107,15 @@ def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
             ]
         else:
             rows.append((str(name), [line[i] for line in profiles["standardised"]]))
-    shown = rows[:_DRAWN]
-    values = [[math.nan if v is None else float(v) for v in row] for _, row in shown]
+    return [(name, [math.nan if v is None else float(v) for v in row]) for name, row in rows]
+
+
+def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
+    """Return a heat map of cluster means, in deviations from the overall means; or ""."""
+    if not profiles or not profiles.get("standardised"):
+        return ""
+    shown = standardised_rows(profiles)[:_DRAWN]
+    values = [row for _, row in shown]
     return heat_table(
         [name for name, _ in shown],
         [str(name) for name in profiles["clusters"]],

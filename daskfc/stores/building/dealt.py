@@ -1,0 +1,139 @@
+"""Write a store for each client of samples at hand: its own, or its share of all of them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from pydantic import ValidationError
+from scipy import sparse
+
+from daskfc.checks import sentence_of
+from daskfc.errors import InvalidInput
+from daskfc.stores.building.at_hand import samples_at_hand
+from daskfc.stores.building.building import write_shares
+from daskfc.stores.building.write import write_store
+from daskfc.stores.dealing.config import LayoutConfig, PartitionConfig
+from daskfc.stores.dealing.dealing import Share, deal
+from daskfc.stores.dealing.names import client_name
+from daskfc.stores.layout.samples import Samples
+
+__all__ = ["write_dealt"]
+
+_BY_LABELS = ("label-skew", "dirichlet")
+_OF_EACH = ("labels", "sample_ids", "graph")  # what may be a mapping of clients
+
+
+def write_dealt(
+    folder: str,
+    data: Any,
+    *,
+    clients: int | None = None,
+    split: str | Mapping[str, Any] | None = None,
+    by: Any = None,
+    seed: int = 0,
+    graph: Any = None,
+    **columns: Any,
+) -> dict[str, str]:
+    """Write stores below a folder, and return the clients with their URLs; see `daskfc.simulate`.
+
+    `data` is a mapping of clients to their samples, or all samples, which are dealt to `clients`
+    clients as `split` says, or by the values of `by`. `columns` go to `write_store`.
+    """
+    own = isinstance(data, Mapping) and not isinstance(data, xr.Dataset)
+    if own + (clients is not None) + (by is not None) != 1 or (own and split is not None):
+        given = {"clients": clients, "split": split, "by": by}
+        told = ", ".join(name for name, value in given.items() if value is not None) or "none"
+        raise InvalidInput(
+            "simulate needs a mapping of each client to its samples, as {'a': table, 'b': table}, "
+            "or all samples with the number of 'clients' to deal them to, or with 'by', which says "
+            f"whose they are; got {told} with {type(data).__name__}. Give one of these."
+        )
+    if own:
+        if not data:
+            raise InvalidInput("simulate needs at least one client; got none. Give its samples.")
+        urls = {str(name): _url(folder, name) for name in data}
+        for (name, url), samples in zip(urls.items(), data.values(), strict=True):
+            keys = {"graph": graph, **columns}
+            for key in _OF_EACH:
+                if isinstance(keys.get(key), Mapping):
+                    keys[key] = keys[key].get(name)
+            write_store(url, name, samples, **keys)
+        return urls
+    parts = None
+    if by is not None:
+        data, parts = _apart(data, by)
+    layout = {key: columns.pop(key) for key in ("chunk_rows", "dtype") if key in columns}
+    samples = samples_at_hand(data, where="the samples", **_renamed(columns))
+    if graph is not None:
+        samples = replace(samples, graph=sparse.csr_array(graph))
+    shares = _dealt(samples, clients, split, seed) if parts is None else _of(samples, parts)
+    urls = {name: _url(folder, name) for name in shares}
+    write_shares(
+        samples,
+        shares,
+        urls,
+        layout=LayoutConfig(**layout),
+        overwrite=False,
+        attributes={},
+        progress=None,
+        storage="simulation",
+    )
+    return urls
+
+
+def _url(folder: str, name: Any) -> str:
+    try:
+        return f"{folder}/{client_name(str(name))}.zarr"
+    except ValueError as error:
+        raise InvalidInput(f"client {name!r}: {error}. Rename it.") from None
+
+
+def _renamed(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keywords of `write_store` as `samples_at_hand` names them."""
+    return {"columns" if key == "feature_names" else key: value for key, value in columns.items()}
+
+
+def _apart(data: Any, by: Any) -> tuple[Any, np.ndarray]:
+    """Return the samples without the column `by`, and the client of each of them."""
+    if isinstance(by, str):
+        if not isinstance(data, pd.DataFrame) or by not in data.columns:
+            known = ", ".join(map(str, getattr(data, "columns", ()))) or "no names"
+            raise InvalidInput(
+                f"'by' must be a column of the table, or one client's name a sample; got {by!r}, "
+                f"and the columns are {known}. Correct the name."
+            )
+        data, by = data.drop(columns=by), data[by]
+    names = pd.Series(np.asarray(by))
+    if names.ndim != 1 or len(names) != len(data) or names.isna().any():
+        raise InvalidInput(
+            f"'by' must name one client for each of the {len(data)} samples; got {len(names)} "
+            f"names, {int(names.isna().sum())} of them missing. Give each sample its client."
+        )
+    return data, names.astype(str).to_numpy()
+
+
+def _of(samples: Samples, parts: np.ndarray) -> dict[str, Share]:
+    columns = np.arange(len(samples.feature_names))
+    return {
+        str(name): Share(np.flatnonzero(parts == name), columns) for name in dict.fromkeys(parts)
+    }
+
+
+def _dealt(
+    samples: Samples, clients: int | None, split: str | Mapping[str, Any] | None, seed: int
+) -> dict[str, Share]:
+    keys = dict(split) if isinstance(split, Mapping) else {"scheme": split or "iid"}
+    try:
+        partition = PartitionConfig.model_validate({"seed": seed, **keys, "clients": clients})
+    except ValidationError as error:
+        raise InvalidInput(sentence_of(error, "the split")) from None
+    if partition.scheme in _BY_LABELS and samples.labels is None:
+        raise InvalidInput(
+            f"the split {partition.scheme!r} deals by labels, and there are none. Give 'labels', "
+            "one a sample or the name of a column, or split='iid'."
+        )
+    dealt = deal(samples, partition, "simulation")
+    return {f"client-{number}": share for number, share in enumerate(dealt, 1)}
