@@ -42,7 +42,8 @@ def _colour(cluster: int) -> str:
 class Plots:
     """Figures of one run, see `daskfc.Run.plot`; all are of its own method and its first seed.
 
-    Each method draws into ``ax``, by default into a new figure, and returns the axes.
+    Each method draws into ``ax``, by default into a new figure, and returns these
+    `matplotlib.axes.Axes`.
 
     Parameters
     ----------
@@ -84,20 +85,7 @@ class Plots:
         return found
 
     def map(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Draw the map of samples, coloured by cluster; noise is grey.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-        **options
-            Of `matplotlib.axes.Axes.scatter`.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            With a legend of the clusters.
-        """
+        """Draw the map of samples by cluster, noise in grey; options of matplotlib's scatter."""
         way_out = "Some methods' servers know nothing to draw one from; see the method's page."
         plane = self._found("map", "map of its samples", way_out)
         X, labels = np.array(plane["positions"], dtype=float), np.array(plane["labels"])
@@ -113,15 +101,7 @@ class Plots:
     def sizes(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how many samples of each client each cluster has.
 
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            A bar a cluster, divided by client.
+        A bar a cluster, divided by client.
         """
         quality = self._found("quality", "clusters", "Resume it, or look at its log.")
         table = pd.DataFrame(quality["by_client"])  # (cluster, client)
@@ -132,15 +112,7 @@ class Plots:
     def profiles(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the mean of each column, or share of each word, in each cluster.
 
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            A heat map in standard deviations from all samples' mean; white is withheld.
+        A heat map in standard deviations from all samples' mean; white is withheld.
         """
         way_out = "Write 'profiles: true' in its pipeline, and run it again."
         found = self._found("profiles", "profiles of its clusters", way_out)
@@ -158,15 +130,7 @@ class Plots:
     def k_curve(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the score of each number of clusters that was tried, and which one was chosen.
 
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            With bars where scores have errors by chance.
+        With bars where scores have errors by chance.
         """
         way_out = "It has one where the pipeline says 'n_clusters: auto'."
         found = self._found("n_clusters_choice", "choice of a number of clusters", way_out)
@@ -183,21 +147,13 @@ class Plots:
     def ledger(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how many bytes each compared method sent in its first fit, by their protection.
 
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            A bar a method, in MB of content.
+        A bar a method, in MB of content.
         """
         methods = self._found("methods", "messages", "Resume it, or look at its log.")
-        rows = self._ledger()
-        rows = rows[rows["seed"] == self._summary["seeds"][0]]
+        rows, first = self._ledger(), self._summary["seeds"][0]
+        rows = rows[(rows["seed"] == first) & rows["method"].isin([*methods])]
         sums = rows.groupby(["method", "protection"])["payload_bytes"].sum() / 1e6
-        table = sums.unstack(fill_value=0.0).reindex(list(methods)[::-1])  # the own one on top
+        table = sums.unstack(fill_value=0.0).reindex([*methods][::-1], fill_value=0.0)
         kinds = [name for name in _PROTECTIONS if name in table.columns]
         colours = {name: f"C{_PROTECTIONS.index(name)}" for name in kinds}
         ax = _axes(ax, height=1.2 + 0.45 * len(methods))
