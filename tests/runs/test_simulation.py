@@ -182,6 +182,8 @@ def test_sides_of_each_client_go_by_its_name(dealt):
         (X, {"clients": 2, "split": "random"}, InvalidInput, "the split: key 'scheme'"),
         (X, {"clients": 2, "split": {"scheme": "dirichlet", "alpha": 1.0}}, InvalidInput,
          "'dirichlet' deals by labels, and there are none"),
+        (X, {"by": GROUPS, "graph": np.eye(30)}, InvalidInput, "'by' would cut it"),
+        (X, {"clients": 2, "graph": np.eye(30)}, StoreError, "edges of the source's graph"),
         (TABLE, {"clients": 2, "labels": "kind"}, StoreError, "'kind' is not there"),
     ],
 )  # fmt: skip

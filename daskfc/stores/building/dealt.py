@@ -68,6 +68,11 @@ def write_dealt(
     layout = {key: columns.pop(key) for key in ("chunk_rows", "dtype") if key in columns}
     samples = samples_at_hand(data, where="the samples", **_renamed(columns))
     if graph is not None:
+        if parts is not None:
+            raise InvalidInput(
+                "a graph joins all samples, and 'by' would cut it. Give each client its own, or "
+                "split='vertical' for clients with columns of the same samples."
+            )
         samples = replace(samples, graph=sparse.csr_array(graph))
     shares = _dealt(samples, clients, split, seed) if parts is None else _of(samples, parts)
     urls = {name: _url(folder, name) for name in shares}
