@@ -19,7 +19,10 @@ SUMMARY = {
     "seeds": [4, 5],
     "methods": {"OmniFC": {}, "central": {}},
     "map": {"positions": [[0, 0], [9, 3], [1, 1], [5, 5]], "labels": [0, 1, 0, -1]},
-    "quality": {"by_client": {"a": {"0": 5, "1": 2}, "b": {"0": 1, "1": 7}}},
+    "quality": {
+        "by_client": {"a": {"0": 5, "1": 2}, "b": {"0": 1, "1": 7}},
+        "silhouette": 0.5, "silhouettes": {"0": 0.8, "1": 0.3},
+    },
     "profiles": {
         "columns": ["age", "sex"],
         "clusters": [0, 1],
@@ -67,7 +70,7 @@ def lengths(ax, side):
     return [round(getattr(bar, side)(), 6) for bars in ax.containers for bar in bars]
 
 
-@pytest.mark.parametrize("name", ["map", "sizes", "profiles", "k_curve", "ledger"])
+@pytest.mark.parametrize("name", ["map", "sizes", "profiles", "k_curve", "silhouette", "ledger"])
 def test_each_draws_into_given_axes_or_into_a_figure_of_its_own(plots, name):
     given = plt.figure().add_subplot()
     assert getattr(plots, name)(given) is given
@@ -111,6 +114,14 @@ def test_the_curve_leaves_out_what_has_no_score_and_marks_the_choice(plots):
     assert ax.get_ylabel() == "gap"
 
 
+def test_silhouettes_are_the_clusters_beside_that_of_all(plots):
+    ax = plots.silhouette()
+    assert lengths(ax, "get_height") == [0.8, 0.3]
+    assert list(ax.lines[0].get_ydata()) == [0.5, 0.5]
+    alone = {**SUMMARY, "quality": {"silhouette": 0.4}}  # of a run that told no cluster's
+    assert list(Plots("a", alone, lambda: LEDGER).silhouette().lines[0].get_ydata()) == [0.4, 0.4]
+
+
 def test_bytes_are_those_of_the_first_fit_of_each_method(plots):
     ax = plots.ledger()
     by_kind = {bars.get_label(): [bar.get_width() for bar in bars] for bars in ax.containers}
@@ -125,6 +136,7 @@ def test_bytes_are_those_of_the_first_fit_of_each_method(plots):
         ("sizes", "run 'a' has no clusters"),
         ("profiles", "Write 'profiles: true' in its pipeline"),
         ("k_curve", "where the pipeline says 'n_clusters: auto'"),
+        ("silhouette", "has no silhouette"),
         ("ledger", "has no messages"),
     ],
 )
@@ -159,5 +171,6 @@ def test_a_run_draws_what_its_summary_says(tmp_path):
     assert sum(lengths(run.plot.sizes(), "get_height")) == 178
     assert len(run.plot.profiles().get_yticklabels()) == 13
     assert run.plot.k_curve().lines[0].get_xdata().tolist() == [2, 3, 4]
+    assert run.plot.silhouette().lines[0].get_ydata()[0] == run.summary["quality"]["silhouette"]
     own = run.ledger[run.ledger["method"] == "OmniFC"]["payload_bytes"].sum()
     assert sum(lengths(run.plot.ledger(), "get_width")) == pytest.approx(own / 1e6, rel=1e-6)

@@ -171,7 +171,7 @@ folder of a run, for example runs/<name>.
     def plot(self) -> Plots:
         """Figures as matplotlib's axes: ``plot.map()``, ``plot.profiles()`` and others.
 
-        They are those of `daskfc.runs.Plots`: map, sizes, profiles, k_curve, ledger.
+        They are those of `daskfc.runs.Plots`: map, sizes, profiles, k_curve, silhouette, ledger.
         """
         return Plots(self.name, self.summary, self._folder.read_ledger)
 

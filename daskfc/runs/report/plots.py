@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -75,14 +75,12 @@ class Plots:
     ) -> None:
         self._name, self._summary, self._ledger = name, summary, ledger
 
-    def _found(self, key: str, what: str, way_out: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._summary.get(key) or {}
-        if not found:
-            status = self._summary["status"]
-            raise InvalidInput(
-                f"run {self._name!r} has no {what}; its status is {status!r}. {way_out}"
-            )
-        return found
+    def _found(self, key: str, what: str, way_out: str) -> Any:
+        return self._summary.get(key) or self._lacks(what, way_out)
+
+    def _lacks(self, what: str, way_out: str) -> NoReturn:
+        status = self._summary["status"]
+        raise InvalidInput(f"run {self._name!r} has no {what}; its status is {status!r}. {way_out}")
 
     def map(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
         """Draw the map of samples by cluster, noise in grey; options of matplotlib's scatter."""
@@ -142,6 +140,22 @@ class Plots:
         chosen = found["n_clusters"]
         ax.plot(chosen, scores[chosen], "o", markersize=12, fillstyle="none", color="C3")
         ax.set(xlabel="clusters", ylabel=found["by"], xticks=[*scores])
+        return ax
+
+    def silhouette(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the mean silhouette of all samples as a line, and each cluster's as a bar, if told.
+
+        1 is far from every other cluster, 0 between two, below 0 in the wrong one.
+        """
+        quality = self._summary.get("quality") or {}
+        if quality.get("silhouette") is None:
+            self._lacks("silhouette", "The server of its method has no distances of its samples.")
+        each = quality.get("silhouettes") or {}
+        ax = _axes(ax)
+        ax.bar([*each], [*each.values()], color=[_colour(int(cluster)) for cluster in each])
+        ax.axhline(quality["silhouette"], linestyle="--", color=_NOISE, label="all samples")
+        ax.set(xlabel="cluster", ylabel="silhouette")
+        ax.legend()
         return ax
 
     def ledger(self, ax: "Axes | None" = None) -> "Axes":
