@@ -173,6 +173,8 @@ def test_sides_of_each_client_go_by_its_name(dealt):
         ({"a": X}, {"clients": 2}, InvalidInput, "got clients with dict"),
         ({"a": X}, {"split": "iid"}, InvalidInput, "got split with dict"),
         (X, {"clients": 2, "by": GROUPS}, InvalidInput, "got clients, by with ndarray"),
+        (X, {"by": GROUPS, "split": "iid"}, InvalidInput, "got split, by with ndarray"),
+        (X, {"clients": 2, "chunk_rows": 0}, InvalidInput, "the layout: key 'chunk_rows'"),
         ({}, {}, InvalidInput, "needs at least one client; got none"),
         ({"server": X}, {}, InvalidInput, "may not be called 'server'"),
         (TABLE, {"by": "site"}, InvalidInput, "got 'site', and the columns are age, dose, rate"),

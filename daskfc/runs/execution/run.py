@@ -175,15 +175,15 @@ folder of a run, for example runs/<name>.
         """
         return Plots(self.name, self.summary, self._folder.read_ledger)
 
-    def log_to_mlflow(self, experiment: str = "daskfc", **options: Any) -> str:
+    def log_to_mlflow(self, experiment: str = "daskfc", *, tracking_uri: str | None = None) -> str:
         """Log parameters, scores, sizes, bytes and seconds to MLflow, and the report.
 
         Parameters
         ----------
         experiment : str
             Name of the experiment, which is made if it is not there.
-        **options
-            See `daskfc.runs.report.tracking.log_run`: tracking_uri.
+        tracking_uri : str, optional
+            Where MLflow keeps runs; by default as MLflow itself is set.
 
         Returns
         -------
@@ -200,7 +200,7 @@ folder of a run, for example runs/<name>.
         Privacy: ``summary.json`` and ``report.html`` go where MLflow keeps its files; labels and
         ledger do not.
         """
-        return log_run(self.folder, self.config, self.summary, experiment, **options)
+        return log_run(self.folder, self.config, self.summary, experiment, tracking_uri)
 
     def write_report(self) -> str:
         """Write ``report.html`` again and return its path."""

@@ -20,10 +20,9 @@ def log_run(
     record: Mapping[str, Any],
     summary: Mapping[str, Any],
     experiment: str,
-    *,
-    tracking_uri: str | None = None,
+    tracking_uri: str | None,
 ) -> str:
-    """Log a run that is done; `tracking_uri` is by default MLflow's own. Return MLflow's id."""
+    """Log a run that is done, see `daskfc.Run.log_to_mlflow`; return MLflow's id of it."""
     if summary["status"] != "done":
         raise InvalidInput(
             f"run {record['run_id']!r} has no results to log; its status is {summary['status']!r}. "

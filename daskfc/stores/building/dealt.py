@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from scipy import sparse
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
 from daskfc.stores.building.at_hand import samples_at_hand
-from daskfc.stores.building.building import write_shares
-from daskfc.stores.building.write import write_store
+from daskfc.stores.building.building import write_samples, write_shares
 from daskfc.stores.dealing.config import LayoutConfig, PartitionConfig
 from daskfc.stores.dealing.dealing import Share, deal
 from daskfc.stores.dealing.names import client_name
@@ -22,8 +21,13 @@ from daskfc.stores.layout.samples import Samples
 
 __all__ = ["write_dealt"]
 
+T = TypeVar("T", bound=BaseModel)
+
 _BY_LABELS = ("label-skew", "dirichlet")
 _OF_EACH = ("labels", "sample_ids", "graph")  # what may be a mapping of clients
+_LAYOUT = ("chunk_rows", "dtype")
+# As of one storage file: who deals has all ids, and dealing again must give the same labels.
+_ONE_HAND = {"storage_digest": "simulation", "source_fingerprint": None}
 
 
 def write_dealt(
@@ -43,7 +47,9 @@ def write_dealt(
     clients as `split` says, or by the values of `by`. `columns` go to `write_store`.
     """
     own = isinstance(data, Mapping) and not isinstance(data, xr.Dataset)
-    if own + (clients is not None) + (by is not None) != 1 or (own and split is not None):
+    if own + (clients is not None) + (by is not None) != 1 or (
+        split is not None and clients is None
+    ):
         given = {"clients": clients, "split": split, "by": by}
         told = ", ".join(name for name, value in given.items() if value is not None) or "none"
         raise InvalidInput(
@@ -51,28 +57,19 @@ def write_dealt(
             "or all samples with the number of 'clients' to deal them to, or with 'by', which says "
             f"whose they are; got {told} with {type(data).__name__}. Give one of these."
         )
+    laid_out = {key: columns.pop(key) for key in _LAYOUT if key in columns}
+    layout = _checked(LayoutConfig, laid_out, "the layout")
     if own:
-        if not data:
-            raise InvalidInput("simulate needs at least one client; got none. Give its samples.")
-        urls = {str(name): _url(folder, name) for name in data}
-        for (name, url), samples in zip(urls.items(), data.values(), strict=True):
-            keys = {"graph": graph, **columns}
-            for key in _OF_EACH:
-                if isinstance(keys.get(key), Mapping):
-                    keys[key] = keys[key].get(name)
-            write_store(url, name, samples, **keys)
-        return urls
-    parts = None
-    if by is not None:
-        data, parts = _apart(data, by)
-    layout = {key: columns.pop(key) for key in ("chunk_rows", "dtype") if key in columns}
-    samples = samples_at_hand(data, where="the samples", **_renamed(columns))
+        _write_own(folder, data, layout, {"graph": graph, **columns})
+        return {str(name): _url(folder, name) for name in data}
+    if by is not None and graph is not None:
+        raise InvalidInput(
+            "a graph joins all samples, and 'by' would cut it. Give each client its own, or "
+            "split='vertical' for clients with columns of the same samples."
+        )
+    data, parts = (data, None) if by is None else _apart(data, by)
+    samples = _read(data, "the samples", columns)
     if graph is not None:
-        if parts is not None:
-            raise InvalidInput(
-                "a graph joins all samples, and 'by' would cut it. Give each client its own, or "
-                "split='vertical' for clients with columns of the same samples."
-            )
         samples = replace(samples, graph=sparse.csr_array(graph))
     shares = _dealt(samples, clients, split, seed) if parts is None else _of(samples, parts)
     urls = {name: _url(folder, name) for name in shares}
@@ -80,13 +77,42 @@ def write_dealt(
         samples,
         shares,
         urls,
-        layout=LayoutConfig(**layout),
+        layout=layout,
         overwrite=False,
-        attributes={},
+        attributes=_ONE_HAND,
         progress=None,
         storage="simulation",
     )
     return urls
+
+
+def _write_own(
+    folder: str, data: Mapping[Any, Any], layout: LayoutConfig, columns: Mapping[str, Any]
+) -> None:
+    if not data:
+        raise InvalidInput("simulate needs at least one client; got none. Give its samples.")
+    for name, url in [(name, _url(folder, name)) for name in data]:  # all names, before any store
+        keys = {
+            key: value.get(name) if key in _OF_EACH and isinstance(value, Mapping) else value
+            for key, value in columns.items()
+        }
+        graph = keys.pop("graph")
+        samples = _read(data[name], f"client {str(name)!r}", keys)
+        options = {"chunk_rows": layout.chunk_rows, "dtype": layout.dtype, "attributes": _ONE_HAND}
+        write_samples(url, str(name), samples, graph=graph, **options)
+
+
+def _read(data: Any, where: str, columns: Mapping[str, Any]) -> Samples:
+    """Return samples at hand; `columns` are keywords of `write_store`."""
+    renamed = {"columns" if key == "feature_names" else key: one for key, one in columns.items()}
+    return samples_at_hand(data, where=where, **renamed)
+
+
+def _checked(kind: type[T], keys: Mapping[str, Any], what: str) -> T:
+    try:
+        return kind.model_validate(keys)
+    except ValidationError as error:
+        raise InvalidInput(sentence_of(error, what)) from None
 
 
 def _url(folder: str, name: Any) -> str:
@@ -94,11 +120,6 @@ def _url(folder: str, name: Any) -> str:
         return f"{folder}/{client_name(str(name))}.zarr"
     except ValueError as error:
         raise InvalidInput(f"client {name!r}: {error}. Rename it.") from None
-
-
-def _renamed(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keywords of `write_store` as `samples_at_hand` names them."""
-    return {"columns" if key == "feature_names" else key: value for key, value in columns.items()}
 
 
 def _apart(data: Any, by: Any) -> tuple[Any, np.ndarray]:
@@ -131,10 +152,8 @@ def _dealt(
     samples: Samples, clients: int | None, split: str | Mapping[str, Any] | None, seed: int
 ) -> dict[str, Share]:
     keys = dict(split) if isinstance(split, Mapping) else {"scheme": split or "iid"}
-    try:
-        partition = PartitionConfig.model_validate({"seed": seed, **keys, "clients": clients})
-    except ValidationError as error:
-        raise InvalidInput(sentence_of(error, "the split")) from None
+    asked = {"seed": seed, **keys, "clients": clients}
+    partition = _checked(PartitionConfig, asked, "the split")
     if partition.scheme in _BY_LABELS and samples.labels is None:
         raise InvalidInput(
             f"the split {partition.scheme!r} deals by labels, and there are none. Give 'labels', "
