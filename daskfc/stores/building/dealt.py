@@ -47,9 +47,8 @@ def write_dealt(
     clients as `split` says, or by the values of `by`. `columns` go to `write_store`.
     """
     own = isinstance(data, Mapping) and not isinstance(data, xr.Dataset)
-    if own + (clients is not None) + (by is not None) != 1 or (
-        split is not None and clients is None
-    ):
+    ways = own + (clients is not None) + (by is not None)
+    if ways != 1 or (split is not None and clients is None):
         given = {"clients": clients, "split": split, "by": by}
         told = ", ".join(name for name, value in given.items() if value is not None) or "none"
         raise InvalidInput(
