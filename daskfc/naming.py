@@ -59,6 +59,6 @@ def correction(name: str, known: Iterable[str], otherwise: str = "Correct the na
     """Return "Did you mean ...?" with the nearest known name, or else another way out."""
     names = {_plain(one): one for one in known if one}
     meant = _plain(str(name))
-    other = _OTHER_WORDS.get(meant)
-    near = [other] if other in names.values() else get_close_matches(meant, names, 1, 0.7)
-    return f"Did you mean {names.get(near[0], near[0])!r}?" if near else otherwise
+    other = _plain(_OTHER_WORDS.get(meant, ""))
+    near = [other] if other in names else get_close_matches(meant, names, 1, 0.7)
+    return f"Did you mean {names[near[0]]!r}?" if near else otherwise

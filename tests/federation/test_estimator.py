@@ -130,24 +130,6 @@ def test_only_a_federation_is_fitted():
         Above(18).fit(np.zeros((3, 2)))
 
 
-def test_completion_offers_what_users_need(federation):
-    method = Above(18).fit(federation)
-    offered = {name for name in dir(method) if name[0] != "_"}
-    assert offered >= {
-        "fit", "predict", "fit_predict", "labels_", "ledger_", "timing_", "get_params", "save",
-        "load", "n_samples", "random_state", "scores_of",
-    }  # fmt: skip
-    assert not offered & {"rehearse", "can_start_again", "mapped_by", "released_before", "split"}
-    assert all(hasattr(method, name) for name in offered)
-    of_federation = {name for name in dir(federation) if name[0] != "_"}
-    assert of_federation == {
-        "allow_raw", "clients", "close", "connect", "contract", "dashboard_link", "dask_client",
-        "ledger", "limits", "local", "on_progress", "opening_ledger", "parties", "peak_memory",
-        "preparation", "processes", "pseudonyms", "results", "run_id", "server", "server_workers",
-        "simulate", "smallest", "trusted", "workspace",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -233,16 +215,6 @@ def test_new_samples_of_some_clients_are_labelled_in_the_order_of_clients(federa
     assert method.labels_ is fitted
     assert (federation.run_id == of_fit) == method.model_at_parties
     assert method.predict(federation, {"client-2": new["client-2"]}).values.tolist() == [0, 1]
-
-
-def test_without_stores_the_clients_own_samples_are_labelled(federation, monkeypatch):
-    for method in (Above(18), AboveOfCaller(18)):
-        labels = method.fit(federation).labels_
-        assert method.predict(federation).identical(labels)
-    there = Contract(columns=federation.contract.columns, builds=federation.contract.builds)
-    monkeypatch.setattr(federation, "_contract", there)  # whose stores only their sites can read
-    with pytest.raises(InvalidInput, match=r"got none.*read labels_ for the samples of fit"):
-        method.predict(federation)
 
 
 def test_what_the_caller_keeps_predicts_after_the_run(federation, new):

@@ -132,7 +132,7 @@ def simulate(
     --------
     >>> import numpy as np
     >>> from daskfc import OmniFC, simulate
-    >>> with simulate({"a": np.eye(9), "b": np.eye(9)[::-1]}) as federation:  # doctest: +SKIP
+    >>> with simulate(np.eye(9), clients=3) as federation:  # doctest: +SKIP
     ...     labels = OmniFC(3).fit(federation).labels_
     ...     near = federation.distances() < 1.0
     """

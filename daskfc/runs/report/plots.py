@@ -32,7 +32,8 @@ def _axes(ax: "Axes | None", width: float = 6.0, height: float = 3.5) -> "Axes":
             f"figures need matplotlib, which cannot be imported ({error.name} is missing). "
             "Install it with: pip install 'daskfc[figures]'."
         ) from None
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    own: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    return own
 
 
 def _colour(cluster: int) -> str:

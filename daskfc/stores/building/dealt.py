@@ -97,8 +97,15 @@ def _write_own(
         }
         graph = keys.pop("graph")
         samples = _read(data[name], f"client {str(name)!r}", keys)
-        options = {"chunk_rows": layout.chunk_rows, "dtype": layout.dtype, "attributes": _ONE_HAND}
-        write_samples(url, str(name), samples, graph=graph, **options)
+        write_samples(
+            url,
+            str(name),
+            samples,
+            chunk_rows=layout.chunk_rows,
+            dtype=layout.dtype,
+            attributes=_ONE_HAND,
+            graph=graph,
+        )
 
 
 def _read(data: Any, where: str, columns: Mapping[str, Any]) -> Samples:

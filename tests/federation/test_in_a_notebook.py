@@ -1,13 +1,15 @@
-"""Progress below a notebook's cell."""
+"""What a notebook needs: progress below a cell, completion, labels of what is there."""
 
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from daskfc.errors import InvalidInput
 from daskfc.federation.driver import stage
+from daskfc.federation.driver.contract import Contract
 from daskfc.federation.driver.stage import Notice, Stage, followed_in_cell, shown_in_cell
-from tests.federation.methods import Above
+from tests.federation.methods import Above, AboveOfCaller
 
 
 class Cell:
@@ -97,3 +99,31 @@ def test_a_fit_in_a_cell_shows_itself_and_leaves_the_federation_as_it_was(federa
     assert line.startswith("Above: done after ")
     assert federation.on_progress is None
     assert method.labels_.sizes["sample"] == 18
+
+
+def test_completion_offers_what_users_need(federation):
+    method = Above(18).fit(federation)
+    offered = {name for name in dir(method) if name[0] != "_"}
+    assert offered >= {
+        "fit", "predict", "fit_predict", "labels_", "ledger_", "timing_", "get_params", "save",
+        "load", "n_samples", "random_state", "scores_of",
+    }  # fmt: skip
+    assert not offered & {"rehearse", "can_start_again", "mapped_by", "released_before", "split"}
+    assert all(hasattr(method, name) for name in offered)
+    of_federation = {name for name in dir(federation) if name[0] != "_"}
+    assert of_federation == {
+        "allow_raw", "clients", "close", "connect", "contract", "dashboard_link", "dask_client",
+        "ledger", "limits", "local", "on_progress", "opening_ledger", "parties", "peak_memory",
+        "preparation", "processes", "pseudonyms", "results", "run_id", "server", "server_workers",
+        "simulate", "smallest", "trusted", "workspace",
+    }  # fmt: skip
+
+
+def test_without_stores_the_clients_own_samples_are_labelled(federation, monkeypatch):
+    for method in (Above(18), AboveOfCaller(18)):
+        labels = method.fit(federation).labels_
+        assert method.predict(federation).identical(labels)
+    there = Contract(columns=federation.contract.columns, builds=federation.contract.builds)
+    monkeypatch.setattr(federation, "_contract", there)  # whose stores only their sites can read
+    with pytest.raises(InvalidInput, match=r"got none.*read labels_ for the samples of fit"):
+        method.predict(federation)
