@@ -18,10 +18,11 @@ def done(fake, storage, tmp_path):
 
 
 @pytest.fixture
-def client(tmp_path):
-    """MLflow's client of a folder, and where that is."""
+def client(tmp_path, monkeypatch):
+    """MLflow's client of a folder, and where that is; a database would need another package."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed (daskfc[mlflow])")
-    place = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    place = (tmp_path / "mlruns").as_uri()
     return mlflow.MlflowClient(place), place
 
 
