@@ -25,9 +25,11 @@ pipeline = {
 run = fc.run(pipeline, storage=storage, runs_dir=f"{folder}/runs")
 
 # %%
-# A row a message: who, to whom, of which class and how protected. Content is not in it.
+# A row a message: who, to whom, of which class and how protected. Content is not in it. Here is the
+# first one of each class of OmniFC's.
+own = run.ledger[run.ledger["method"] == "OmniFC"].drop_duplicates("message")
 columns = ["sender", "receiver", "message", "protection", "payload_bytes"]
-print(run.ledger[run.ledger["method"] == "OmniFC"][columns].head(8).to_string(index=False))
+print(own[columns].to_string(index=False))
 
 # %%
 # Bytes by protection. Of a masked message only the sum over all clients can be read, of a coded one

@@ -40,6 +40,12 @@ def _colour(cluster: int) -> str:
     return _NOISE if cluster < 0 else f"C{cluster % _COLOURS}"
 
 
+def _with_legend(ax: "Axes") -> "Axes":
+    """Put the legend beside the axes, where it covers nothing."""
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize="small")
+    return ax
+
+
 class Plots:
     """Figures of one run, see `daskfc.Run.plot`; all are of its own method and its first seed.
 
@@ -94,8 +100,7 @@ class Plots:
             name = "noise" if cluster < 0 else f"cluster {cluster}"
             ax.scatter(*X[labels == cluster].T, label=name, **given)
         ax.set(xticks=[], yticks=[], aspect="equal")
-        ax.legend(fontsize="small")
-        return ax
+        return _with_legend(ax)
 
     def sizes(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how many samples of each client each cluster has.
@@ -105,8 +110,10 @@ class Plots:
         quality = self._found("quality", "clusters", "Resume it, or look at its log.")
         table = pd.DataFrame(quality["by_client"])  # (cluster, client)
         ax = _axes(ax)
-        table.plot.bar(stacked=True, ax=ax, rot=0, xlabel="cluster", ylabel="samples")
-        return ax
+        # clients have no colour of a cluster
+        table.plot.bar(stacked=True, ax=ax, rot=0, colormap="Set2")
+        ax.set(xlabel="cluster", ylabel="samples")
+        return _with_legend(ax)
 
     def profiles(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the mean of each column, or share of each word, in each cluster.
@@ -156,8 +163,7 @@ class Plots:
         ax.bar([*each], [*each.values()], color=[_colour(int(cluster)) for cluster in each])
         ax.axhline(quality["silhouette"], linestyle="--", color=_NOISE, label="all samples")
         ax.set(xlabel="cluster", ylabel="silhouette")
-        ax.legend()
-        return ax
+        return _with_legend(ax)
 
     def ledger(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how many bytes each compared method sent in its first fit, by their protection.
@@ -174,4 +180,4 @@ class Plots:
         ax = _axes(ax, height=1.2 + 0.45 * len(methods))
         table[kinds].plot.barh(stacked=True, ax=ax, color=colours)
         ax.set(xlabel="content of messages, MB", ylabel="")
-        return ax
+        return _with_legend(ax)
