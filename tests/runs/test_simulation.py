@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 
 from daskfc import Federation, OmniFC, simulate
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.federation.methods.samples import order_secret
 from daskfc.stores import ClientStore
 from daskfc.stores.building.dealt import write_dealt
 
@@ -119,6 +120,17 @@ def test_the_deal_is_that_of_a_storage_file_and_hangs_on_the_seed_alone(dealt, t
     assert ids[0] == ids[1] != ids[2]
 
 
+def test_samples_that_are_dealt_again_are_in_the_same_order_at_the_server(tmp_path):
+    """Their order hangs on secrets of the stores, which one hand may know."""
+    for data, options in ((X, {"clients": 2}), ({"a": X}, {})):
+        folders = [str(tmp_path / f"{len(options)}-{turn}") for turn in (1, 2)]
+        first, again = (
+            [order_secret(ClientStore.open(url)).to_bytes() for url in urls.values()]
+            for urls in (write_dealt(folder, data, **options) for folder in folders)
+        )
+        assert first == again
+
+
 @pytest.mark.parametrize("kind", ["array", "table", "DataArray on Dask", "sparse", "table of Dask"])
 def test_each_client_may_give_its_own(dealt, kind):
     whole = WHOLE[kind]()
@@ -191,8 +203,9 @@ def test_sides_of_each_client_go_by_its_name(dealt):
     ],
 )  # fmt: skip
 def test_what_cannot_be_dealt_is_refused_before_anything_starts(
-    tmp_path, data, options, error, words
+    tmp_path, monkeypatch, data, options, error, words
 ):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(error, match=words):
         write_dealt(str(tmp_path), data, **options)
     with pytest.raises(error, match=words):
