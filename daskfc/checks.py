@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from daskfc.errors import InvalidInput
+from daskfc.naming import correction
 
 __all__ = [
     "Constraint",
@@ -109,7 +110,7 @@ def check_params(owner: str, params: Mapping[str, Any], table: Mapping[str, Cons
             known = ", ".join(sorted(table))
             raise InvalidInput(
                 f"{owner} has no parameter {name!r}; it has {known}. "
-                "Correct the name or leave it out."
+                f"{correction(name, table, 'Correct the name or leave it out.')}"
             )
         constraint = table[name]
         if not constraint.holds(value):

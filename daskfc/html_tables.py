@@ -1,9 +1,19 @@
-"""Small tables for notebooks, which give them their own look, light or dark."""
+"""Small tables for notebooks, in their own look, light or dark; and what displays them."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
-__all__ = ["html_table"]
+__all__ = ["html_table", "notebook"]
+
+
+def notebook() -> Any:
+    """Return the module by which a notebook's kernel displays things; None outside of one."""
+    # A notebook has imported IPython; elsewhere it is not needed.
+    ipython, display = sys.modules.get("IPython"), sys.modules.get("IPython.display")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return display if hasattr(shell, "kernel") else None
 
 
 def html_table(

@@ -206,8 +206,8 @@ def test_an_example_is_short_and_draws(path):
     text = path.read_text(encoding="utf-8")
     compile(text, path, "exec")
     assert len(text.splitlines()) <= 100
-    assert "plt.subplots" in text
-    assert any(start in text for start in ("fc.Federation.local", "fc.run", "simulate(data)"))
+    assert "plt.subplots" in text or "run.plot." in text
+    assert any(start in text for start in ("fc.Federation.local", "fc.run", "fc.simulate("))
 
 
 def test_there_are_nine_examples():

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator
 
 from daskfc.cli.terminal.exits import exits
 from daskfc.cli.terminal.output import stdout_console
-from daskfc.errors import InvalidInput
 from daskfc.federation.methods.parameters import constraints_of
 from daskfc.runs import known_methods
+from daskfc.runs.pipeline.methods import method_of
 from daskfc.runs.pipeline.promises import paper_of, parameters_of, privacy_of
 
 __all__ = ["methods"]
@@ -88,9 +88,7 @@ def methods(name: str | None) -> None:
     parameters with their defaults. With NAME every parameter is explained.
     """
     with exits():
-        known = known_methods()
-        if name is not None and name not in known:
-            raise InvalidInput(
-                f"no method is called {name!r}; there are {', '.join(known)}. Correct the name."
-            )
-        stdout_console().print(_list() if name is None else _explained(name, known[name]))
+        if name is None:
+            stdout_console().print(_list())
+            return
+        stdout_console().print(_explained(*method_of(name)))

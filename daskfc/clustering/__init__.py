@@ -26,6 +26,7 @@ from daskfc.clustering.views.exact_points import ExactPoints, exact_points
 from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
+from daskfc.naming import correction, known_name
 from daskfc.plugins import with_plugins
 
 __all__ = [
@@ -110,8 +111,8 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
     Parameters
     ----------
     spec : str, mapping or Clusterer
-        A name; a mapping with one name and its parameters, ``{"dbscan": {"eps": 0.5}}``; or a
-        clusterer, which is returned as it is.
+        A name, whose case and hyphens do not count; a mapping with one name and its parameters,
+        ``{"dbscan": {"eps": 0.5}}``; or a clusterer, which is returned as it is.
 
     Raises
     ------
@@ -129,15 +130,19 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
     if isinstance(spec, str):
         spec = {spec: {}}
     if not isinstance(spec, Mapping) or len(spec) != 1:
+        example = "Write for example {'dbscan': {'eps': 0.5}}."
         raise InvalidInput(
             f"a clusterer must be a name, or a mapping of one name to its parameters; got {spec!r}."
-            f" Write for example {{'dbscan': {{'eps': 0.5}}}}."
+            f" {correction(type(spec).__name__, known_clusterers(), example)}"
         )
     [(name, params)] = spec.items()
     kinds = known_clusterers()
+    name = known_name(name, kinds)
     if name not in kinds:
-        known = ", ".join(kinds)
-        raise InvalidInput(f"no clusterer is named {name!r}; there are {known}. Correct the name.")
+        raise InvalidInput(
+            f"no clusterer is named {name!r}; there are {', '.join(kinds)}. "
+            f"{correction(name, kinds)}"
+        )
     params = {} if params is None else params
     if not isinstance(params, Mapping):
         raise InvalidInput(
@@ -150,7 +155,7 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
         known = ", ".join(sorted(kind.constraints))
         raise InvalidInput(
             f"{name} has no parameter {unknown[0]!r}; it has {known}. "
-            f"Correct the name or leave it out."
+            f"{correction(unknown[0], kind.constraints, 'Correct the name or leave it out.')}"
         )
     if kind is DBSCAN and "eps" not in params:
         raise InvalidInput(

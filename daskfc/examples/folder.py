@@ -10,6 +10,7 @@ from pathlib import Path
 
 from daskfc.errors import InvalidInput
 from daskfc.examples.hospitals import hospital_tables
+from daskfc.naming import correction
 
 __all__ = ["EXAMPLES", "Example", "write_example"]
 
@@ -91,7 +92,8 @@ def write_example(name: str, folder: str | os.PathLike[str] = ".") -> list[Path]
     """
     if name not in EXAMPLES:
         raise InvalidInput(
-            f"no example is called {name!r}; there are {', '.join(EXAMPLES)}. Choose one of these."
+            f"no example is called {name!r}; there are {', '.join(EXAMPLES)}. "
+            f"{correction(name, EXAMPLES, 'Choose one of these.')}"
         )
     texts = {Path(folder) / path: text for path, text in _contents(EXAMPLES[name]).items()}
     for path in texts:

@@ -8,6 +8,7 @@ from sklearn.metrics import adjusted_rand_score, f1_score, normalized_mutual_inf
 
 from daskfc.errors import InvalidInput
 from daskfc.metrics.matching import contingency, match_labels
+from daskfc.naming import correction
 
 __all__ = ["METRICS", "accuracy", "all_metrics", "ari", "kappa", "macro_f1", "nmi"]
 
@@ -150,6 +151,7 @@ def all_metrics(
     unknown = [name for name in chosen if name not in METRICS]
     if unknown:
         raise InvalidInput(
-            f"no metric is named {unknown[0]!r}; there are {', '.join(METRICS)}. Correct the name."
+            f"no metric is named {unknown[0]!r}; there are {', '.join(METRICS)}. "
+            f"{correction(unknown[0], METRICS)}"
         )
     return {name: METRICS[name](true, pred) for name in chosen}

@@ -25,4 +25,5 @@ from .planning.plan_table import print_plan as print_plan
 from .report.audit import Audit as Audit
 from .report.audit import AuditedParty as AuditedParty
 from .report.audit import audit as audit
+from .report.plots import Plots as Plots
 from .report.table import print_summary as print_summary

@@ -12,48 +12,35 @@ Spectral clustering on these distances gives the labels of the same algorithm on
 import tempfile
 
 import matplotlib.pyplot as plt
-import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.decomposition import PCA
 
 import daskfc as fc
 
+folder = tempfile.mkdtemp()
 storage = {
     "source": {"dataset": "digits"},
     "partition": {"scheme": "label-skew", "clients": 5, "skew": 0.75, "seed": 0},
-    "root": tempfile.mkdtemp(),
+    "root": f"{folder}/stores",
 }
 
 # %%
-# One worker process a client, and one for the server. `Central` sees raw data: the federation has
-# to allow it.
-with fc.Federation.local(storage, allow_raw=True) as federation:
-    model = fc.OmniFC(n_clusters=10, clusterer="spectral", random_state=0).fit(federation)
-    pooled = fc.Central(n_clusters=10, clusterer="spectral", random_state=0).fit(federation)
-
-print("differing labels:", int((model.labels_ != pooled.labels_).sum()))
-
-# %%
-# Labels know their sample and their client. The digits are public, so that we may look at them all.
-samples = load_digits()
-rows = model.labels_["sample_id"].values.astype(int)
-plane = PCA(n_components=2).fit_transform(samples.data[rows])
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True)
-left.scatter(*plane.T, c=model.labels_, cmap="tab10", s=6)
-left.set_title("cluster")
-right.scatter(*plane.T, c=samples.target[rows], cmap="tab10", s=6)
-right.set_title("digit, which nobody told")
-fig.tight_layout()
+# One worker process a client, and one for the server. ``central`` is the same clusterer on pooled
+# rows: it sees raw data, and the run says so.
+run = fc.run(
+    {
+        "method": "OmniFC",
+        "params": {"n_clusters": 10, "clusterer": "spectral"},
+        "compare": ["central"],
+    },
+    storage=storage,
+    runs_dir=f"{folder}/runs",
+)
+pooled = run.all_labels.sel(algorithm="central", seed=0)
+print("differing labels:", int((run.labels != pooled).sum()))
+print("agreement with the digits, which nobody told:", run.summary["metrics"]["OmniFC"]["nmi"])
 
 # %%
-# How each client's samples spread over the clusters, which is what the caller has: the skew is
-# there, and did not hurt.
-clients = np.unique(model.labels_["client"])
-counts = [
-    np.bincount(model.labels_.values[(model.labels_["client"] == name).values], minlength=10)
-    for name in clients
-]
-fig, ax = plt.subplots(figsize=(6, 3.5))
-ax.imshow(counts, cmap="Blues", aspect="auto")
-ax.set(xlabel="cluster", xticks=range(10), yticks=range(len(clients)), yticklabels=clients)
-fig.tight_layout()
+# What the caller has: a map of the samples, which knows no ids and no clients, and how each
+# client's samples spread over the clusters. The skew is there, and did not hurt.
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+run.plot.map(left)
+run.plot.sizes(right)

@@ -26,39 +26,36 @@ os.chdir(tempfile.mkdtemp())
 write_example("hospitals")
 print(Path("storage/hospitals.yaml").read_text(encoding="utf-8"))
 
-run = fc.run("pipelines/hospitals.yaml", storage="storage/hospitals.yaml")
-folder = Path(run.folder).absolute()
-print(sorted(path.name for path in folder.iterdir()))
-summary = run.summary
+run = fc.run(
+    "pipelines/hospitals.yaml",
+    storage="storage/hospitals.yaml",
+    runs_dir=Path("runs").absolute(),
+)
+print(sorted(path.name for path in run.folder.iterdir()))
 table = pd.read_csv("data/hospital-b.csv", index_col="patient")
 store = Path("stores/hospitals/hospital-b.zarr").absolute()
 
 # %%
 # Diagnoses were in a column of their own, which only scores read: beside OmniFC's, those of the
 # same method on pooled rows.
-for method, scores in summary["metrics"].items():
+for method, scores in run.summary["metrics"].items():
     print(method, {name: round(score["mean"], 3) for name, score in scores.items()})
 
 # %%
 # The run also told what the patients of each cluster have in common, by sums over all hospitals
 # that show no one hospital's: what tells clusters apart best comes first.
-profiles = summary["profiles"]
-for feature, share in zip(profiles["columns"], profiles["separation"], strict=True):
-    print(f"{feature:<12} {share:.2f} of its variance is between clusters")
+run.plot.profiles()
+
+# %%
+# And where they lie, and which hospital has how many of them.
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+run.plot.map(left)
+run.plot.sizes(right)
 
 # %%
 # What a hospital can do with it: the run knows patients by pseudonyms, which the hospital takes
 # back with its store, as ``daskfc labels`` does; it looks at its own table, which never left it.
 # Here is hospital-b.
-own = site_labels(folder, str(store)).set_index("sample_id")
+own = site_labels(run.folder, str(store)).set_index("sample_id")
 print(own.head())
-measures = table.select_dtypes("number")
-scaled = (measures - measures.mean()) / measures.std()
-profile = scaled.groupby(own["cluster"]).mean()
-fig, ax = plt.subplots(figsize=(7, 2.8))
-image = ax.imshow(profile, cmap="RdBu_r", vmin=-1.5, vmax=1.5, aspect="auto")
-ax.set(xticks=range(len(measures.columns)), yticks=range(len(profile)), ylabel="cluster")
-ax.set_xticklabels(measures.columns, rotation=30, ha="right")
-ax.set_title("mean of each cluster at hospital-b, in standard deviations")
-fig.colorbar(image)
-fig.tight_layout()
+print(table.groupby(own["cluster"]).mean(numeric_only=True).round(1).to_string())

@@ -12,13 +12,13 @@ blobs of their own; what is drawn is one tile of D, and a kernel that was never 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from daskfc.runs import simulate
+import daskfc as fc
 
 random = np.random.default_rng(0)
 centres = {"hospital-1": 0.0, "hospital-2": 3.0, "hospital-3": 7.0}
 data = {name: random.normal(centre, 1.0, (300, 5)) for name, centre in centres.items()}
 
-with simulate(data) as federation:
+with fc.simulate(data) as federation:
     D = federation.distances(tile=256)
     print(D.sizes, "in chunks of", D.data.chunksize)
 

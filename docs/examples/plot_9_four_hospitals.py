@@ -63,14 +63,11 @@ clients["hospital-b"]["source"]["words"] = {"Yes": "yes", "No": "no"}
 os.chdir(folder)
 after = fc.run(pipeline, storage={"clients": clients}, name="after")
 runs = {"as the files are": before, "Yes is yes, No is no": after}
-fig, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharey=True, layout="constrained")
 for ax, (title, run) in zip(axes, runs.items(), strict=True):
-    labels, of = run.labels.values, run.labels["client"].values
+    labels = run.labels.values
     sites, kinds = ari(hospital, labels), ari(ill, labels)
     print(
         f"{title}: adjusted Rand index to hospitals {sites:.2f}, to kinds of patients {kinds:.2f}"
     )
-    shares = pd.crosstab(of, labels, rownames=[""], normalize="index")
-    shares.plot.bar(stacked=True, ax=ax, legend=False, title=title, rot=0, colormap="Set2")
-axes[0].set_ylabel("share in each cluster")
-fig.tight_layout()
+    run.plot.sizes(ax).set_title(title)

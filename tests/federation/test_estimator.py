@@ -123,7 +123,8 @@ def test_only_a_federation_is_fitted():
         InvalidInput,
         match=exactly(
             "Above.fit needs a Federation; got ndarray. Open one with Federation.local(storage) or "
-            "Federation.connect(cluster)."
+            "Federation.connect(cluster), or try it on data at hand: with daskfc.simulate({'a': "
+            "table, 'b': table}) as federation."
         ),
     ):
         Above(18).fit(np.zeros((3, 2)))
@@ -304,7 +305,7 @@ def test_new_samples_belong_to_clients(named, got):
         InvalidInput,
         match=exactly(
             "the stores given to predict must belong to clients, client-1, client-2, client-3; got "
-            f"{got}. Name a client of the federation."
+            f"{got}. Name a client of the federation, or read labels_ for the samples of fit."
         ),
     ):
         method._check_clients(dict.fromkeys(named, "url"), SimpleNamespace(clients=CLIENTS))

@@ -73,10 +73,12 @@ def test_nothing_is_checked_or_copied_when_it_is_given(Means):
         ((), {"tolerance": 1}, "missing a required argument: 'n_clusters'"),
         ((3,), {}, "missing a required(.*) argument: 'tolerance'"),
         ((3, 5, 0.5), {}, "too many positional arguments"),
-        ((3,), {"tolerance": 1, "cluster": 1}, "got an unexpected keyword argument 'cluster'"),
+        ((3,), {"tolerance": 1, "zebra": 1}, "got an unexpected keyword argument 'zebra'"),
+        ((3,), {"tolerance": 1, "round": 1},
+         r"got an unexpected keyword argument 'round'\. Did you mean 'rounds'\?"),
         ((3,), {"tolerance": 1, "n_clusters": 1}, "multiple values for argument 'n_clusters'"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_names_the_class(args, kwargs, sentence):
     for kind in kinds():
         with pytest.raises(TypeError, match=f"^{kind.__name__}: {sentence}$") as refusal:

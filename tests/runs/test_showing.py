@@ -5,9 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from daskfc.runs import run
+from daskfc.federation import Ledger
+from daskfc.federation.planning.traffic import Network
+from daskfc.runs import Plan, load_pipeline, run
+from daskfc.runs.outcome.communication import ledger_frame
+from daskfc.runs.planning.plan import Planned
 from daskfc.runs.report.showing import run_in_html
-from tests.runs.fakes import PIPELINE
+from tests.runs.fakes import PIPELINE, ledger_row
 
 
 @pytest.fixture
@@ -63,3 +67,34 @@ def test_a_failed_run_says_why_and_escapes_it():
     page = run_in_html("a", {"status": "failed", "error": "no <disk>"}, "runs/a")
     assert "no &lt;disk&gt; In runs/a." in page
     assert "<table" not in page
+
+
+def test_a_run_in_a_cell_tells_its_stages_unless_its_caller_is_told(
+    fake, storage, tmp_path, monkeypatch
+):
+    shown, told = [], []
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    line = SimpleNamespace(update=shown.append)
+    display = SimpleNamespace(HTML=lambda text: text, display=lambda text, display_id: line)
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    where = {"storage": storage, "runs_dir": tmp_path / "runs"}
+    run(PIPELINE, name="quiet", progress=lambda *stage: told.append(stage), **where)
+    assert shown == []
+    run(PIPELINE, name="loud", **where)
+    assert shown[0].startswith("loud: starting the workers")
+    assert shown[-1].startswith("loud: done after ")
+    stages = {stage for stage, *_ in told} - {"building the stores"}
+    assert all(any(f"loud: {stage}" in one for one in shown) for stage in stages)
+
+
+def test_a_plan_is_a_table_in_a_notebook():
+    frame = ledger_frame(Ledger([ledger_row(), ledger_row(payload_bytes=2000)]))
+    memory = {"a": (300, "rows"), "server": (1_234_567, "distances")}
+    part = Planned("OmniFC", 2, ledger=frame, rounds=7, seconds=1.26, memory=memory)
+    refused = Planned("k-FED", refused="k-FED would be refused: <why>")
+    pipeline = load_pipeline({"method": "OmniFC", "params": {"n_clusters": 3}})
+    page = Plan(pipeline, {"a": 3}, {}, Network(), (part, refused))._repr_html_()
+    for words in ("OmniFC with 1 clients", ">7<", ">2,040<", ">1.3<", ">1,234,567<", "&lt;why&gt;"):
+        assert words in page
+    assert page.count("<tr>") == 2

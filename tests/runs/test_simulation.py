@@ -1,13 +1,25 @@
 """`simulate`: worker processes over arrays at hand, and D as an array."""
 
+from pathlib import Path
+
+import dask.array
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from daskfc import OmniFC
-from daskfc.errors import InvalidInput
-from daskfc.runs import simulate
+from daskfc import Federation, OmniFC, simulate
+from daskfc.errors import InvalidInput, StoreError
+from daskfc.federation.methods.samples import order_secret
+from daskfc.stores import ClientStore
+from daskfc.stores.building.dealt import write_dealt
+
+X = (np.random.default_rng(0).normal(size=(30, 3)) * 64).round() / 64  # the same in float32
+IDS = [f"p{i}" for i in range(30)]
+TABLE = pd.DataFrame(X, columns=["age", "dose", "rate"])
+GROUPS = np.repeat(["north", "south", "north"], 10)
 
 
 @pytest.mark.slow
@@ -33,13 +45,179 @@ def test_one_table_is_dealt_to_clients():
     with simulate(table, clients=3) as federation:
         assert federation.clients == ("client-1", "client-2", "client-3")
         values = federation.distances().sortby("sample_id").values
-        folder = federation.folder.name
+        folder = federation.folder
+        assert Path(folder, "client-1.zarr").is_dir()
     assert np.count_nonzero(values == 0) == 12
-    with pytest.raises(FileNotFoundError):
-        open(f"{folder}/client-1.zarr/zarr.json")
+    assert not Path(folder).exists()
 
 
-@pytest.mark.parametrize(("data", "clients"), [(np.eye(3), None), ({"a": np.eye(3)}, 2)])
-def test_samples_of_all_need_a_number_of_clients(data, clients):
-    with pytest.raises(InvalidInput, match="those of all and the number of 'clients'"):
-        simulate(data, clients=clients)
+@pytest.mark.slow
+def test_a_federation_is_simulated_without_any_file():
+    groups = np.repeat(["south", "north", "west"], 10)
+    with Federation.simulate(TABLE, by=groups) as federation:
+        assert type(federation) is Federation
+        assert federation.clients == ("south", "north", "west")
+        labels = OmniFC(2, clusterer="kmeans").fit(federation).labels_
+    assert labels["client"].values.tolist() == groups.tolist()
+    assert labels["sample_id"].values.astype(int).tolist() == list(range(30))
+
+
+# -- what is dealt, without processes ----------------------------------------------------------
+
+
+@pytest.fixture
+def dealt(tmp_path):
+    """Deal data, and return the clients' stores."""
+
+    def stores(data, **options):
+        urls = write_dealt(str(tmp_path), data, **options)
+        return {name: ClientStore.open(url) for name, url in urls.items()}
+
+    return stores
+
+
+def content(stores):
+    """Return the rows of all stores by sample id."""
+    ids = np.concatenate([store.sample_ids() for store in stores.values()])
+    rows = np.concatenate([store.rows(0, store.n_samples) for store in stores.values()])
+    assert len(set(ids)) == len(ids)
+    return dict(zip(ids.tolist(), rows.tolist(), strict=True))
+
+
+def dask_table():
+    return pytest.importorskip("dask.dataframe").from_pandas(TABLE, npartitions=4)
+
+
+WHOLE = {
+    "array": lambda: X,
+    "list": lambda: X.tolist(),
+    "table": lambda: TABLE,
+    "array of Dask": lambda: dask.array.from_array(X, chunks=(7, 2)),
+    "DataArray": lambda: xr.DataArray(X, dims=("sample", "feature")),
+    "DataArray on Dask": lambda: xr.DataArray(X, dims=("row", "column")).chunk(row=8),
+    "Dataset": lambda: xr.Dataset({"features": (("sample", "feature"), X)}),
+    "sparse": lambda: csr_array(X),
+    "table of Dask": dask_table,
+}
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_all_samples_are_dealt_once_whatever_holds_them(dealt, kind):
+    stores = dealt(WHOLE[kind](), clients=4, seed=3)
+    assert list(stores) == ["client-1", "client-2", "client-3", "client-4"]
+    assert sorted(store.n_samples for store in stores.values()) == [7, 7, 8, 8]
+    assert content(stores) == {str(i): row for i, row in enumerate(X.tolist())}
+
+
+def test_the_deal_is_that_of_a_storage_file_and_hangs_on_the_seed_alone(dealt, tmp_path):
+    first = write_dealt(str(tmp_path / "a"), X, clients=3, seed=1)
+    again = write_dealt(str(tmp_path / "b"), dask.array.from_array(X, chunks=4), clients=3, seed=1)
+    other = write_dealt(str(tmp_path / "c"), X, clients=3, seed=2)
+    ids = [
+        [ClientStore.open(url).sample_ids().tolist() for url in urls.values()]
+        for urls in (first, again, other)
+    ]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_samples_that_are_dealt_again_are_in_the_same_order_at_the_server(tmp_path):
+    """Their order hangs on secrets of the stores, which one hand may know."""
+    for data, options in ((X, {"clients": 2}), ({"a": X}, {})):
+        folders = [str(tmp_path / f"{len(options)}-{turn}") for turn in (1, 2)]
+        first, again = (
+            [order_secret(ClientStore.open(url)).to_bytes() for url in urls.values()]
+            for urls in (write_dealt(folder, data, **options) for folder in folders)
+        )
+        assert first == again
+
+
+@pytest.mark.parametrize("kind", ["array", "table", "DataArray on Dask", "sparse", "table of Dask"])
+def test_each_client_may_give_its_own(dealt, kind):
+    whole = WHOLE[kind]()
+    if kind == "table of Dask":
+        parts = {"a": whole, "b": TABLE[:10]}
+        stores = dealt(parts)
+        assert [store.n_samples for store in stores.values()] == [30, 10]
+        return
+    stores = dealt({"a": whole[:20], 7: whole[20:]})
+    assert list(stores) == ["a", "7"]
+    rows = [store.rows(0, store.n_samples) for store in stores.values()]
+    np.testing.assert_array_equal(np.concatenate(rows), X)
+
+
+def test_a_column_tells_whose_samples_are(dealt):
+    stores = dealt(TABLE.assign(site=GROUPS), by="site")
+    assert {name: store.n_samples for name, store in stores.items()} == {"north": 20, "south": 10}
+    assert stores["north"].feature_names == ("age", "dose", "rate")
+    np.testing.assert_array_equal(stores["south"].rows(0, 10), X[10:20])
+
+
+def test_an_index_and_coordinates_are_ids(dealt):
+    assert set(content(dealt(TABLE.set_axis(IDS), clients=2))) == set(IDS)
+
+
+def test_labels_are_kept_apart_and_may_deal(dealt):
+    labels = np.arange(30) % 3
+    split = {"scheme": "label-skew", "skew": 1.0}
+    stores = dealt(TABLE.assign(kind=labels), clients=3, labels="kind", split=split)
+    assert [len(set(store.labels())) for store in stores.values()] == [1, 1, 1]
+    assert all(store.feature_names == ("age", "dose", "rate") for store in stores.values())
+
+
+def test_columns_are_dealt_too(dealt):
+    stores = dealt(TABLE, clients=3, split="vertical", sample_ids=IDS, graph=np.eye(30))
+    assert [store.feature_names for store in stores.values()] == [("age",), ("dose",), ("rate",)]
+    assert all(store.sample_ids().tolist() == IDS for store in stores.values())
+    assert all(store.has_graph for store in stores.values())
+
+
+def test_sides_of_each_client_go_by_its_name(dealt):
+    data, labels = {"a": X[:4], "b": X[4:6]}, {"a": [0, 1, 0, 1]}
+    stores = dealt(data, labels=labels, sample_ids={"a": IDS[:4], "b": IDS[4:6]})
+    assert stores["a"].labels().tolist() == [0, 1, 0, 1]
+    assert not stores["b"].has_labels
+    assert stores["b"].sample_ids().tolist() == ["p4", "p5"]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "error", "words"),
+    [
+        (X, {}, InvalidInput, "the number of 'clients' to deal them to.*got none with ndarray"),
+        ({"a": X}, {"clients": 2}, InvalidInput, "got clients with dict"),
+        ({"a": X}, {"split": "iid"}, InvalidInput, "got split with dict"),
+        (X, {"clients": 2, "by": GROUPS}, InvalidInput, "got clients, by with ndarray"),
+        (X, {"by": GROUPS, "split": "iid"}, InvalidInput, "got split, by with ndarray"),
+        (X, {"clients": 2, "chunk_rows": 0}, InvalidInput, "the layout: key 'chunk_rows'"),
+        ({}, {}, InvalidInput, "needs at least one client; got none"),
+        ({"server": X}, {}, InvalidInput, "may not be called 'server'"),
+        (TABLE, {"by": "site"}, InvalidInput, "got 'site', and the columns are age, dose, rate"),
+        (X, {"by": "site"}, InvalidInput, "and the columns are no names"),
+        (X, {"by": GROUPS[:9]}, InvalidInput, "each of the 30 samples; got 9"),
+        (X, {"clients": 31}, StoreError, "got 31 clients for 30 samples"),
+        (X, {"clients": 2, "split": "random"}, InvalidInput, "the split: key 'scheme'"),
+        (X, {"clients": 2, "split": {"scheme": "dirichlet", "alpha": 1.0}}, InvalidInput,
+         "'dirichlet' deals by labels, and there are none"),
+        (X, {"by": GROUPS, "graph": np.eye(30)}, InvalidInput, "'by' would cut it"),
+        (X, {"clients": 2, "graph": np.eye(30)}, StoreError, "edges of the source's graph"),
+        (TABLE, {"clients": 2, "labels": "kind"}, StoreError, "'kind' is not there"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_dealt_is_refused_before_anything_starts(
+    tmp_path, monkeypatch, data, options, error, words
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(error, match=words):
+        write_dealt(str(tmp_path), data, **options)
+    with pytest.raises(error, match=words):
+        Federation.simulate(data, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_words_of_a_dask_table_are_told_at_once(dealt):
+    table = pytest.importorskip("dask.dataframe").from_pandas(
+        TABLE.assign(sex=["f", "m"] * 15), npartitions=2
+    )
+    with pytest.raises(StoreError, match=r"'sex' of a Dask DataFrame holds no numbers.*compute"):
+        dealt(table, clients=2)
+    stores = dealt(table, clients=2, labels="sex")
+    assert stores["client-1"].classes == ("f", "m")

@@ -12,7 +12,7 @@ from typing import Any, Self
 from daskfc.deploy.certificates.signatures import sign
 from daskfc.errors import ENDS_A_RUN, DeadlineError, InvalidInput
 from daskfc.federation.driver.contract import Contract, store_summary
-from daskfc.federation.driver.opening import Opened, open_existing, open_local
+from daskfc.federation.driver.opening import Opened, open_existing, open_local, open_simulation
 from daskfc.federation.driver.roll_call import RollCall
 from daskfc.federation.driver.server_work import ServerWork
 from daskfc.federation.driver.stage import Stage
@@ -36,7 +36,7 @@ __all__ = ["Federation"]
 class Federation(ServerWork):
     """Clients that hold data and a server that reduces, each in its own Dask worker.
 
-    Open one with `local` or `connect`; use it as a context manager, or close it.
+    Open one with `local`, `simulate` or `connect`; use it as a context manager, or close it.
 
     Parameters
     ----------
@@ -132,6 +132,11 @@ class Federation(ServerWork):
         ...     federation.clients
         """
         return cls(open_local(storage, **options), allow_raw=allow_raw)
+
+    @classmethod
+    def simulate(cls, data: Any, *, allow_raw: bool = False, **options: Any) -> Self:
+        """Start a federation on this machine over data at hand; see `daskfc.simulate`."""
+        return cls(open_simulation(data, **options), allow_raw=allow_raw)
 
     @classmethod
     def connect(cls, cluster: Any, *, allow_raw: bool = False, **options: Any) -> Self:

@@ -5,8 +5,9 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -31,8 +32,9 @@ from daskfc.federation.messages.envelopes import Here
 from daskfc.federation.party.options import PartyOptions, check_party_name
 from daskfc.federation.worker.nanny import PartyNanny
 from daskfc.stores import ClientStore, load_storage
+from daskfc.stores.building.dealt import write_dealt
 
-__all__ = ["Opened", "open_existing", "open_local", "who_takes_part"]
+__all__ = ["Opened", "open_existing", "open_local", "open_simulation", "who_takes_part"]
 
 _BESIDE_S = 300.0  # for parties beside plain workers to start, as with SSH
 
@@ -42,7 +44,8 @@ class Opened:
     """What a federation is opened with: its connection, clients in the order of results, limits.
 
     `deadline` is in seconds, `limits` in bytes per party; `driver_key` is that of parties started
-    here, `trusted` says what is not protected beside plain workers.
+    here, `trusted` says what is not protected beside plain workers; `folder` has the stores of data
+    at hand.
     """
 
     dask_client: Client
@@ -56,6 +59,7 @@ class Opened:
     driver_key: SecretKey | None = None
     security: SecurityFiles | None = None
     trusted: str = ""
+    folder: str = ""
 
 
 def _is_urls(storage: Any) -> bool:
@@ -135,6 +139,15 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
             server_workers=workers,
             driver_key=driver_key,
         )
+
+
+def open_simulation(data: Any, *, cluster: Any = None, **dealing: Any) -> Opened:
+    """Start parties over data at hand, as `write_dealt` deals them to stores that go at the end."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="daskfc-simulation-"))
+        opened = open_local(write_dealt(folder, data, **dealing), cluster=cluster)
+        stack.callback(opened.closing.close)
+        return replace(opened, closing=stack.pop_all(), folder=folder)
 
 
 def open_existing(

@@ -12,12 +12,21 @@ from daskfc.federation.steps.handles import Local, PerClient, Sent
 __all__ = ["ServerWork"]
 
 M = TypeVar("M", bound=Message)
+_FOR_METHODS = {
+    "cancel", "driver_key", "end_run", "fetch", "fetch_all", "foresee", "next_round",
+    "report_progress", "round", "session", "start_run", "wait",
+}  # fmt: skip
 
 
 class ServerWork(Verbs):
     """Verbs between the server and its further workers, which are trusted alike."""
 
     server_workers: tuple[str, ...] = ()
+
+    def __dir__(self) -> list[str]:
+        """Leave out, for completion in a notebook, the verbs and what else only methods use."""
+        verbs = {*vars(Verbs), *vars(ServerWork)} - {*vars(object), "server_workers"}
+        return sorted({*super().__dir__()} - verbs - _FOR_METHODS)
 
     def hand_out(self, step: Callable[..., M] | Local[M], /, *args: Any, **kwargs: Any) -> Sent[M]:
         """Run a step at the server and send its message (or a Local one) to all further workers."""

@@ -19,6 +19,7 @@ from daskfc.federation.driver.agreement import agree_on_pseudonyms
 from daskfc.federation.driver.contract import summary_of_new
 from daskfc.federation.driver.federation import Federation
 from daskfc.federation.driver.requests import request_for
+from daskfc.federation.driver.stage import followed_in_cell
 from daskfc.federation.methods.cluster_scores import ClusterScores, Scores, scores_told
 from daskfc.federation.methods.fitted import FittedModel
 from daskfc.federation.methods.one_budget import count_preparation, noise_beside
@@ -137,9 +138,10 @@ class FederatedClusterer(FittedModel):
         """
         self._begin(federation)
         started = time.monotonic()
-        parts = self._fit(federation)
-        with self._stage(federation, "labels"):
-            self.labels_ = self._told_labels(parts)
+        with followed_in_cell(federation, type(self).__name__):
+            parts = self._fit(federation)
+            with self._stage(federation, "labels"):
+                self.labels_ = self._told_labels(parts)
         count_preparation(getattr(self, "privacy_", None), federation.preparation)
         self.timing_["total_s"] = time.monotonic() - started
         self.ledger_ = federation.ledger
@@ -150,7 +152,8 @@ class FederatedClusterer(FittedModel):
         if not isinstance(federation, Federation):
             raise InvalidInput(
                 f"{type(self).__name__}.fit needs a Federation; got {type(federation).__name__}. "
-                "Open one with Federation.local(storage) or Federation.connect(cluster)."
+                "Open one with Federation.local(storage) or Federation.connect(cluster), or try it "
+                "on data at hand: with daskfc.simulate({'a': table, 'b': table}) as federation."
             )
         self.check(len(federation.clients))
         federation.contract.check_split(self.split, type(self).__name__)
@@ -261,17 +264,22 @@ class FederatedClusterer(FittedModel):
 
     @available_if(_predicts)  # type: ignore[untyped-decorator]
     def predict(
-        self, federation: Federation, stores: Mapping[str, str], *, refit: bool = False
+        self,
+        federation: Federation,
+        stores: Mapping[str, str] | None = None,
+        *,
+        refit: bool = False,
     ) -> xr.DataArray:
-        """Label new samples, ``(sample,)`` as `labels_`, without clustering again.
+        """Label new samples, or the clients' own, as `labels_` and without clustering again.
 
         Parameters
         ----------
         federation : Federation
             The parties, running. Where the model lies with them, the one of `fit` in its run.
-        stores : mapping of str to str
+        stores : mapping of str to str, optional
             For some clients the URL of a store with new samples, readable at that client; for all
-            of them where each holds columns of the same samples.
+            of them where each holds columns of the same samples. By default the stores that
+            the federation has, where the caller can read them.
         refit : bool
             Whether to fit again first where the run of `fit` is over and its model with it.
 
@@ -288,6 +296,8 @@ class FederatedClusterer(FittedModel):
         Privacy: of new samples the same is revealed as of those of `fit`, see the class.
         """
         check_is_fitted(self)
+        if stores is None:
+            stores = {name: own.url for name, own in federation.contract.readable.items()}
         self._check_clients(stores, federation)
         if not self.model_at_parties:
             self._start_run(federation)
@@ -367,7 +377,7 @@ class FederatedClusterer(FittedModel):
             raise InvalidInput(
                 f"the stores given to predict must belong to clients, "
                 f"{', '.join(federation.clients)}; got {unknown or 'none'}. Name a client of the "
-                "federation."
+                "federation, or read labels_ for the samples of fit."
             )
         missing = [name for name in federation.clients if name not in stores]
         if self.split == "columns" and missing:

@@ -18,6 +18,10 @@ from daskfc.html_tables import html_table
 __all__ = ["FittedModel"]
 
 _CLUSTERS, _SITES = 40, 8  # ours: rows and clients that a notebook shows of a fitted model
+_FOR_AUTHORS = {
+    "can_start_again", "check", "check_data", "mapped_by", "method_name", "model_at_parties",
+    "needs_raw", "rehearse", "released", "released_before", "remember", "resumable", "split",
+}  # fmt: skip
 
 
 class FittedModel(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -25,6 +29,10 @@ class FittedModel(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     model_at_parties: ClassVar[bool] = True  # whether predict needs the run of fit
     labels_: xr.DataArray
+
+    def __dir__(self) -> list[str]:
+        """Leave out, for completion in a notebook, what only authors of methods need."""
+        return sorted({*super().__dir__()} - _FOR_AUTHORS)
 
     def score(self, federation: Any, y: None = None) -> float:
         """Raise InvalidInput, always: search tools need a score, and would split the samples."""

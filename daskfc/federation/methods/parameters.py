@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from daskfc.checks import Constraint
+from daskfc.naming import correction
 
 __all__ = ["constraints_of", "make_init", "param", "picked"]
 
@@ -73,7 +74,9 @@ def make_init(cls: type) -> None:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{type(self).__name__}: {error}") from None
+            unknown = [name for name in kwargs if name not in signature.parameters]
+            meant = correction(unknown[0], signature.parameters, "") if unknown else ""
+            raise TypeError(f"{type(self).__name__}: {error}. {meant}".rstrip(". ")) from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             setattr(self, name, value)

@@ -3,6 +3,7 @@
 import importlib.metadata
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from os import PathLike, fspath
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from daskfc.deploy import load_cluster
 from daskfc.errors import InvalidInput
+from daskfc.federation.driver.stage import shown_in_cell
 from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.runs.execution.execution import execute
 from daskfc.runs.outcome.folder import RunFolder, digests_of
@@ -27,9 +29,11 @@ from daskfc.runs.planning.plan import check_memory
 from daskfc.runs.report.card import card_of, write_card
 from daskfc.runs.report.changes import earlier_run
 from daskfc.runs.report.comparison import comparison
+from daskfc.runs.report.plots import Plots
 from daskfc.runs.report.report import keep_words, write_report
 from daskfc.runs.report.showing import run_in_html, shown_in_browser, shown_in_notebook
 from daskfc.runs.report.table import print_summary
+from daskfc.runs.report.tracking import log_run
 
 __all__ = ["Run", "prepare", "resume", "run"]
 
@@ -140,8 +144,9 @@ folder of a run, for example runs/<name>.
             When it breaks off again.
         """
         folder = self._folder
-        tell = KeptProgress(folder.path, progress or _silent)
-        with folder.claim():
+        telling = shown_in_cell(self.name) if progress is None else nullcontext(progress)
+        with folder.claim(), telling as told:
+            tell = KeptProgress(folder.path, told or _silent)
             record = folder.record
             if record["status"] == "done":
                 folder.drop_work()  # if it was killed just after it was done
@@ -162,6 +167,41 @@ folder of a run, for example runs/<name>.
                     finally:
                         folder.drop_work()  # in case an interrupt cut the first short
         return self
+
+    @property
+    def plot(self) -> Plots:
+        """Figures as matplotlib's axes: ``plot.map()``, ``plot.profiles()`` and others.
+
+        They are those of `daskfc.runs.Plots`: map, sizes, profiles, k_curve, silhouette, ledger.
+        """
+        return Plots(self.name, self.summary, self._folder.read_ledger)
+
+    def log_to_mlflow(self, experiment: str = "daskfc", *, tracking_uri: str | None = None) -> str:
+        """Log parameters, scores, sizes, bytes and seconds to MLflow, and the report.
+
+        Parameters
+        ----------
+        experiment : str
+            Name of the experiment, which is made if it is not there.
+        tracking_uri : str, optional
+            Where MLflow keeps runs; by default as MLflow itself is set.
+
+        Returns
+        -------
+        str
+            MLflow's id of the run.
+
+        Raises
+        ------
+        InvalidInput
+            When the run is not done, or MLflow is not installed (``daskfc[mlflow]``).
+
+        Notes
+        -----
+        Privacy: ``summary.json`` and ``report.html`` go where MLflow keeps its files; labels and
+        ledger do not.
+        """
+        return log_run(self.folder, self.config, self.summary, experiment, tracking_uri)
 
     def write_report(self, *, title: str | None = None) -> str:
         """Write ``report.html`` again and return its path.
@@ -307,7 +347,7 @@ def prepare(
         For the first rule that the input breaks; no folder is made then.
     """
     definition = load_pipeline(pipeline, params=params, overrides=overrides)
-    check_pipeline(definition)  # the method first: stores may take a while to build
+    definition = check_pipeline(definition).pipeline  # first: stores may take a while to build
     if since is not None:
         earlier_run(since, None)
     located = locate(storage, cluster, progress)
@@ -404,7 +444,7 @@ def run(
     Traceback (most recent call last):
     ...
     daskfc.errors.InvalidInput: no method is called 'OmniFD'; there are OmniFC, FedSC, ... \
-Correct the name.
+Did you mean 'OmniFC'?
     """
     prepared = prepare(
         pipeline,

@@ -1,6 +1,5 @@
 """Simulate a federation on this machine over given data, for notebooks and experiments."""
 
-import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
+from daskfc.federation.driver.opening import Opened
 from daskfc.federation.driver.requests import request_for
 from daskfc.federation.methods.sample_keys import order_of
-from daskfc.federation.party.options import check_party_name
 from daskfc.pairwise import DistanceTiles
 from daskfc.protocols import OmniFC
 from daskfc.secure.distances import SecureDistances, choose_code
-from daskfc.stores import write_store
-from daskfc.stores.dealing.partitions import iid
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,14 +22,17 @@ __all__ = ["Simulation", "simulate"]
 
 
 class Simulation(Federation):
-    """A federation on this machine over data of its caller; see `simulate`."""
+    """A federation on this machine over data of its caller; see `simulate`.
 
-    folder: tempfile.TemporaryDirectory[str]
+    Attributes
+    ----------
+    folder : str
+        Where the clients' stores are, until it is closed.
+    """
 
-    def close(self) -> None:
-        """Stop the processes and remove the stores; safe to call again."""
-        super().close()
-        self.folder.cleanup()
+    def __init__(self, opened: Opened, *, allow_raw: bool = False) -> None:
+        super().__init__(opened, allow_raw=allow_raw)
+        self.folder = opened.folder
 
     def distances(self, *, tolerance: float = 1e-4, **options: Any) -> "xr.DataArray":
         """Compute all squared distances as OmniFC does.
@@ -58,7 +57,7 @@ class Simulation(Federation):
         from daskfc.pairwise.arrays import distance_array  # imports Dask's arrays, used only here
 
         run = f"distances-{uuid.uuid4().hex}"
-        workspace = Path(self.folder.name) / run
+        workspace = Path(self.folder) / run
         request = request_for(OmniFC, OmniFC(2, distances="blocks").get_params(deep=False))
         self.start_run(run, random_state=0, workspace=str(workspace), request=request)
         code = choose_code(len(self.clients), None, None, None)
@@ -73,29 +72,57 @@ class Simulation(Federation):
         return distance_array(tiles, clients=clients[order], sample_ids=ids[order])
 
 
-def simulate(data: Any, *, clients: int | None = None, seed: int = 0, **options: Any) -> Simulation:
-    """Start a federation of worker processes on this machine over given data.
+def simulate(
+    data: Any,
+    *,
+    clients: int | None = None,
+    split: str | Mapping[str, Any] | None = None,
+    by: Any = None,
+    seed: int = 0,
+    cluster: Any = None,
+    allow_raw: bool = False,
+    **columns: Any,
+) -> Simulation:
+    """Start a federation of worker processes on this machine over given data, without any file.
 
     Parameters
     ----------
-    data : mapping, or what `write_store` takes as features
-        Samples of each client by its name; or all samples, which are dealt at random.
+    data : mapping, or array_like, DataFrame, DataArray, Dataset, sparse array or path
+        Samples of each client by its name; or all samples, which are dealt. Each of what
+        `write_store` takes, arrays and tables of Dask too, a block at a time.
     clients : int, optional
         Number of clients to deal all samples to, named client-1 and so on.
+    split : str or mapping, optional
+        How, as ``partition`` of a storage file says it: "iid", the default, "vertical" for columns,
+        ``{"scheme": "label-skew", "skew": 0.5}``, ``{"scheme": "dirichlet", "alpha": 0.3}``.
+    by : str or sequence, optional
+        In place of `clients`: the column of a table, which is no feature then, or one value a
+        sample, that names the client which has it.
     seed : int
         Random state of the deal.
-    **options
-        As for `Federation.local`: cluster, allow_raw.
+    cluster : path or mapping, optional
+        Limits of the parties, as for `Federation.local`.
+    allow_raw : bool
+        Whether messages with protection "raw" may leave a party.
+    **columns
+        Of `write_store`: sample_ids, labels, feature_names, categorical, dates, missing, words,
+        dtype, chunk_rows, graph. For samples of each client, sample_ids, labels and graph may be
+        mappings of clients.
 
     Returns
     -------
     Simulation
-        A `Federation`; its stores are in a temporary folder, and gone when it is closed.
+        A `Federation`; its stores are in a temporary folder, and gone when it is closed. Samples of
+        each client are called ``a/0``, ``a/1``, and so on, dealt ones by their row; those of a
+        table with an index of its own by that.
 
     Raises
     ------
     InvalidInput
-        For all samples without a number of clients, or samples of each client with one.
+        For all samples without a way to deal them, samples of each client with one, and a name
+        that no client may have.
+    StoreError
+        As for `write_store`.
 
     Notes
     -----
@@ -104,31 +131,10 @@ def simulate(data: Any, *, clients: int | None = None, seed: int = 0, **options:
     Examples
     --------
     >>> import numpy as np
-    >>> from daskfc import OmniFC
-    >>> from daskfc.runs import simulate
-    >>> with simulate({"a": np.eye(9), "b": np.eye(9)[::-1]}) as federation:  # doctest: +SKIP
+    >>> from daskfc import OmniFC, simulate
+    >>> with simulate(np.eye(9), clients=3) as federation:  # doctest: +SKIP
     ...     labels = OmniFC(3).fit(federation).labels_
     ...     near = federation.distances() < 1.0
     """
-    if isinstance(data, Mapping) == (clients is not None):
-        raise InvalidInput(
-            "simulate needs the samples of each client by its name, or those of all and the number "
-            f"of 'clients'; got clients={clients!r} with {type(data).__name__}. Give one of both."
-        )
-    if clients is not None:
-        own: Any = data.iloc if hasattr(data, "iloc") else np.asarray(data)
-        parts = iid(np.empty(len(data)), clients, seed=seed)
-        data = {f"client-{number}": own[part] for number, part in enumerate(parts, 1)}
-    folder = tempfile.TemporaryDirectory(prefix="daskfc-simulation-")
-    try:
-        urls = {}
-        for name, features in data.items():
-            check_party_name(name)
-            urls[name] = str(Path(folder.name) / f"{name}.zarr")
-            write_store(urls[name], name, features)
-        simulation = Simulation.local(urls, **options)
-    except BaseException:
-        folder.cleanup()
-        raise
-    simulation.folder = folder  # it goes with the federation
-    return simulation
+    dealing = {"clients": clients, "split": split, "by": by, "seed": seed, **columns}
+    return Simulation.simulate(data, cluster=cluster, allow_raw=allow_raw, **dealing)

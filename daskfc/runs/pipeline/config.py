@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
 from daskfc.metrics import METRICS
+from daskfc.naming import known_name
 from daskfc.seeds import fresh_seed
 from daskfc.site import Smallest
 from daskfc.yaml_files import assign, read_mapping
@@ -102,10 +103,11 @@ class Pipeline(BaseModel):
     @field_validator("metrics")
     @classmethod
     def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
+        named = [known_name(name, METRICS) for name in value]
+        for name in named:
             if name not in METRICS:
                 raise ValueError(f"no metric is called {name!r}; there are {', '.join(METRICS)}")
-        return tuple(dict.fromkeys(value))
+        return tuple(dict.fromkeys(named))
 
     @field_validator("seeds", mode="before")
     @classmethod

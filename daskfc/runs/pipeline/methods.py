@@ -14,6 +14,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import FederatedClusterer
 from daskfc.federation.driver.contract import check_prepared
 from daskfc.federation.methods.one_budget import check_noise_beside
+from daskfc.naming import correction, known_name
 from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
@@ -33,6 +34,7 @@ __all__ = [
     "estimator_of",
     "known_methods",
     "make_estimator",
+    "method_of",
 ]
 
 SHARED = ("n_clusters", "clusterer")  # a compared method takes these over from the run's own
@@ -75,6 +77,21 @@ def known_methods() -> dict[str, type[BaseEstimator]]:
     return with_plugins("daskfc.methods", own, _is_method)
 
 
+def method_of(name: str) -> tuple[str, type[BaseEstimator]]:
+    """Return a method's own name, for one that differs in case or hyphens at most, and its class.
+
+    InvalidInput for a name that no method has.
+    """
+    methods = known_methods()
+    found = known_name(name, methods)
+    if found not in methods:
+        raise InvalidInput(
+            f"no method is called {name!r}; there are {', '.join(methods)}. "
+            f"{correction(name, methods)}"
+        )
+    return found, methods[found]
+
+
 def _is_method(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, FederatedClusterer)
 
@@ -110,12 +127,7 @@ def make_estimator(method: str, params: Mapping[str, Any], *, seed: int) -> Base
     >>> make_estimator("OmniFC", {"n_clusters": 3}, seed=0).n_clusters
     3
     """
-    methods = known_methods()
-    if method not in methods:
-        raise InvalidInput(
-            f"no method is called {method!r}; there are {', '.join(methods)}. Correct the name."
-        )
-    kind = methods[method]
+    method, kind = method_of(method)
     known = _parameters(kind)
     if "random_state" in params:
         raise InvalidInput(
@@ -127,7 +139,7 @@ def make_estimator(method: str, params: Mapping[str, Any], *, seed: int) -> Base
         if name not in settable:
             raise InvalidInput(
                 f"{method} has no parameter {name!r}; it has {', '.join(settable)}. "
-                "Correct the name or leave it out."
+                f"{correction(name, settable, 'Correct the name or leave it out.')}"
             )
     for name in settable:
         if known[name].default is inspect.Parameter.empty and name not in params:
@@ -146,10 +158,9 @@ def estimator_of(pipeline: Pipeline, method: str, seed: int) -> BaseEstimator:
     if method == pipeline.method:
         return make_estimator(method, pipeline.params, seed=seed)
     params = dict(pipeline.compare[method])
-    kind = known_methods().get(method)
-    if kind is not None:
-        shared = [name for name in SHARED if name in _parameters(kind) and name in pipeline.params]
-        params = {**{name: pipeline.params[name] for name in shared}, **params}
+    own = _parameters(method_of(method)[1])
+    shared = {name: pipeline.params[name] for name in SHARED if name in {*own} & {*pipeline.params}}
+    params = {**shared, **params}
     return make_estimator(method, params, seed=seed)
 
 
@@ -213,8 +224,8 @@ def _profile_of(pipeline: Pipeline) -> Profile | None:
     for name in pipeline.profiles:
         if name not in known:
             raise InvalidInput(
-                f"'profiles' has no key {name!r}; it has {', '.join(known)}. Correct the name or "
-                "leave it out."
+                f"'profiles' has no key {name!r}; it has {', '.join(known)}. "
+                f"{correction(name, known, 'Correct the name or leave it out.')}"
             )
     return Profile(**pipeline.profiles)
 
@@ -310,7 +321,10 @@ Lower 'n_clusters'.
             f"a pipeline holds what YAML can say, so that it can be resumed; {error}. Give a "
             "clusterer with parameters as {'spectral': {'affinity': 'gaussian'}}."
         ) from None
-    if pipeline.method in pipeline.compare:
+    compare = {method_of(name)[0]: params for name, params in pipeline.compare.items()}
+    names = {"method": method_of(pipeline.method)[0], "compare": compare}
+    pipeline = pipeline.model_copy(update=names)
+    if pipeline.method in compare:
         raise InvalidInput(
             f"'compare' lists {pipeline.method!r}, which is the run's own method and is in the "
             "table anyway. Remove it there."

@@ -21,6 +21,7 @@ from daskfc.federation.messages.declaration import server_workers
 from daskfc.federation.planning.rehearsal import Assumption, Rehearsal
 from daskfc.federation.planning.sizes import NotRehearsed
 from daskfc.federation.planning.traffic import Network
+from daskfc.html_tables import html_table
 from daskfc.runs.outcome.communication import communication_of, ledger_frame
 from daskfc.runs.outcome.evaluate import evaluation_labels
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
@@ -152,6 +153,25 @@ class Plan:
     network: Network
     parts: tuple[Planned, ...]
 
+    def _repr_html_(self) -> str:
+        """Return what each part would send and hold as a table, for notebooks."""
+        head = ["part", "fits", "rounds", "messages", "payload", "network, s", "most memory"]
+        rows = [
+            (
+                part.name,
+                part.fits,
+                part.rounds,
+                part.communication["messages"],
+                part.communication["payload_bytes"],
+                round(part.seconds, 1),
+                max((needed for needed, _ in part.memory.values()), default=0),
+            )
+            for part in self.parts
+            if not part.refused
+        ]
+        title = f"Plan of {self.pipeline.method} with {len(self.n_samples)} clients, in bytes"
+        return html_table(title, head, rows, self.refused or "Nothing has run.")
+
     @property
     def refused(self) -> str:
         """Why a run would be refused or break off; empty if it would not."""
@@ -224,7 +244,7 @@ def plan(
 None; got 0.
     """
     definition = load_pipeline(pipeline, params=params, overrides=overrides)
-    check_pipeline(definition)
+    definition = check_pipeline(definition).pipeline
     stores = _stores(storage, cluster, progress)
     n_samples = {name: store.n_samples for name, store in stores.items()}
     checked = check_pipeline(

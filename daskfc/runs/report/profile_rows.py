@@ -13,6 +13,7 @@ __all__ = [
     "profile_heat_map",
     "profile_rows",
     "spreads",
+    "standardised_rows",
 ]
 
 _NOT_TOLD = "–"  # in place of figures of a feature that are withheld in a cluster
@@ -120,10 +121,8 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
-    """Return a heat map of cluster means, in deviations from the overall means; or ""."""
-    if not profiles or not profiles.get("standardised"):
-        return ""
+def standardised_rows(profiles: Mapping[str, Any]) -> list[tuple[str, list[float]]]:
+    """Return columns and words with each cluster's deviation from all samples, NaN if withheld."""
     rows: list[tuple[str, list[float | None]]] = []
     for i, name in enumerate(profiles["columns"]):
         if own := profiles.get("shares", {}).get(name):
@@ -133,8 +132,15 @@ def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
             ]
         else:
             rows.append((str(name), [line[i] for line in profiles["standardised"]]))
-    shown = rows[:_DRAWN]
-    values = [[_number(v) for v in row] for _, row in shown]
+    return [(name, [_number(v) for v in row]) for name, row in rows]
+
+
+def profile_heat_map(profiles: Mapping[str, Any] | None) -> str:
+    """Return a heat map of cluster means, in deviations from the overall means; or ""."""
+    if not profiles or not profiles.get("standardised"):
+        return ""
+    shown = standardised_rows(profiles)[:_DRAWN]
+    values = [row for _, row in shown]
     return heat_table(
         [name for name, _ in shown],
         [str(name) for name in profiles["clusters"]],

@@ -1,13 +1,12 @@
 """Show a report below a notebook's cell, or in the browser of this machine."""
 
-import sys
 import webbrowser
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from daskfc.html_tables import html_table
+from daskfc.html_tables import html_table, notebook
 from daskfc.runs.report.table import seconds_in_words
 
 __all__ = ["run_in_html", "shown_in_browser", "shown_in_notebook"]
@@ -18,10 +17,8 @@ _CLUSTERS = 40  # ours: clusters that a notebook lists
 
 def shown_in_notebook(page: Path) -> bool:
     """Show a page below the cell that runs; return whether there is one."""
-    # A notebook has imported IPython; elsewhere it is not needed.
-    ipython, display = sys.modules.get("IPython"), sys.modules.get("IPython.display")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None or display is None or not hasattr(shell, "kernel"):
+    display = notebook()
+    if display is None:
         return False
     text = escape(page.read_text(encoding="utf-8"), quote=True)
     frame = (

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
 from daskfc.checks import (
     Constraint,
     between_0_and_1,
@@ -17,6 +20,7 @@ from daskfc.checks import (
 )
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
+from daskfc.naming import correction, known_name
 from daskfc.privacy import Accountant
 from daskfc.secure.prepare.fitting import SMALLEST, STRATEGIES, Fitting
 from daskfc.site import RunRequest
@@ -86,8 +90,10 @@ class Prepared:
         return max(made, key=lambda accountant: accountant.mu, default=Accountant())
 
 
-class Prepare:
+class Prepare(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Preparation of all clients' features before a method reads them.
+
+    In a pipeline of scikit-learn it stands before a method, see the example.
 
     Parameters
     ----------
@@ -169,19 +175,47 @@ class Prepare:
     >>> with Federation.local("storage/wine.yaml") as federation:  # doctest: +SKIP
     ...     federation.preparation = Prepare("standardise").fit(federation)
     ...     model = OmniFC(3, clusterer="k-means").fit(federation)
+    >>> from sklearn.pipeline import make_pipeline  # doctest: +SKIP
+    >>> with Federation.local("storage/wine.yaml") as federation:  # doctest: +SKIP
+    ...     make_pipeline(Prepare("standardise"), OmniFC(3)).fit(federation)
     """
 
     def __init__(self, asked: "Asked | Sequence[Asked]") -> None:
-        listed = [asked] if isinstance(asked, str | Mapping) else list(asked)
-        self.steps: list[tuple[str, dict[str, Any]]] = [_checked(step) for step in listed]
+        self.asked = asked
+        _ = self.steps  # a wrong one is refused where it is written
 
-    def fit(self, federation: Federation) -> Prepared:
+    @property
+    def steps(self) -> list[tuple[str, dict[str, Any]]]:
+        """Each step's name and parameters, in order."""
+        asked = self.asked
+        return [_checked(step) for step in ([asked] if isinstance(asked, str | Mapping) else asked)]
+
+    def transform(self, federation: Federation) -> Federation:
+        """Have methods read prepared features from now on; `fit_transform` fitted the steps.
+
+        Returns
+        -------
+        Federation
+            The same one, with its ``preparation`` set.
+        """
+        check_is_fitted(self, "prepared_")
+        federation.preparation = self.prepared_
+        return federation
+
+    def fit_transform(self, federation: Federation, y: None = None) -> Federation:
+        """Fit all steps as `fit`, keep them as ``prepared_``, and prepare as `transform`."""
+        self.prepared_ = self.fit(federation)
+        return self.transform(federation)
+
+    def fit(self, federation: Federation, y: None = None) -> Prepared:
         """Fit all steps, in a run of its own.
 
         Parameters
         ----------
         federation : Federation
             Its clients have samples of the same columns, or own columns, or views.
+        y : None
+            Not used; present for scikit-learn's contract.
 
         Returns
         -------
@@ -268,16 +302,18 @@ def _checked(step: Any) -> tuple[str, dict[str, Any]]:
             "a step of a preparation must be a name, or a mapping of one name to its parameters. "
             f"There are {', '.join(STEPS)}."
         )
+    name = known_name(name, STEPS)
     if name not in STEPS:
         raise InvalidInput(
-            f"no step of a preparation is called {name!r}; there are {', '.join(STEPS)}. Correct "
-            "the name."
+            f"no step of a preparation is called {name!r}; there are {', '.join(STEPS)}. "
+            f"{correction(name, STEPS)}"
         )
     rules = STEPS[name]
     if unknown := sorted(set(params) - set(rules)):
         known = ", ".join(rules) or "no parameters"
         raise InvalidInput(
-            f"the step {name!r} has no parameter {unknown[0]!r}; it has {known}. Remove it."
+            f"the step {name!r} has no parameter {unknown[0]!r}; it has {known}. "
+            f"{correction(unknown[0], rules, 'Remove it.')}"
         )
     required = {key for key, rule in rules.items() if not rule.holds(None)}
     if missing := sorted(required - set(params)):

@@ -15,7 +15,8 @@ from scipy import sparse
 
 from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.stores.building.labelled import samples_of_array
+from daskfc.naming import correction
+from daskfc.stores.building.labelled import array_of_table, samples_of_array
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels, ids_as_text
@@ -47,7 +48,7 @@ def samples_at_hand(
     words: WordMap | None = None,
     where: str = "the samples",
 ) -> Samples:
-    """Return an array, list, DataFrame, DataArray, Dataset, sparse array or path as samples.
+    """Return an array, list, table, DataArray, Dataset, sparse array or path as samples.
 
     `sample_ids` and `labels` are values or a column's name; ids default to an index other than 0,
     1, ..., or a DataArray's coordinates. `columns` picks columns, or names those of an array.
@@ -59,6 +60,15 @@ def samples_at_hand(
         raise StoreError(f"{where}: missing must be 'keep' or None; got {missing!r}.")
     if isinstance(data, pd.DataFrame):
         return _of_frame(data, sample_ids, labels, columns, kinds, where)
+    if hasattr(data, "to_dask_array") and hasattr(data, "columns"):
+        sides = [name for name in (sample_ids, labels) if isinstance(name, str)]
+        _check_columns([*(columns or ()), *sides], [*map(str, data.columns)], where)
+        sample_ids, labels = (
+            data[one].compute().to_numpy() if isinstance(one, str) else one
+            for one in (sample_ids, labels)
+        )
+        named = columns or [name for name in data.columns if name not in sides]
+        data = array_of_table(data, named, where)
     if categorical or dates or words:
         raise StoreError(
             f"{where}: an array has no columns with names that could be categorical or dates; give "
@@ -128,11 +138,7 @@ def _of_frame(
     listed = [*(kinds["categorical"] or ()), *(kinds["dates"] or ())]
     named = [*(columns or ()), *(name for name in (ids, labels) if isinstance(name, str)), *listed]
     there = [str(name) for name in frame.columns]
-    if missing := [name for name in named if str(name) not in there]:
-        raise StoreError(
-            f"{where}: the column {missing[0]!r} is not there; the columns are "
-            f"{', '.join(there[:12])}{', ...' if len(there) > 12 else ''}."
-        )
+    _check_columns(named, there, where)
     if len(set(there)) < len(there):
         twice = next(name for name in there if there.count(name) > 1)
         raise StoreError(
@@ -163,6 +169,15 @@ def _of_frame(
         lambda n: (frame.iloc[start : start + n] for start in range(0, len(frame), n)),
     )
     return _with_sides(samples, own_ids, own_labels, where)
+
+
+def _check_columns(named: Sequence[str], there: Sequence[str], where: str) -> None:
+    if missing := [name for name in named if str(name) not in there]:
+        raise StoreError(
+            f"{where}: the column {missing[0]!r} is not there; the columns are "
+            f"{', '.join(there[:12])}{', ...' if len(there) > 12 else ''}. "
+            f"{correction(missing[0], there)}"
+        )
 
 
 def _checked_words(words: Any, where: str) -> WordMap:

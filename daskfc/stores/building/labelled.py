@@ -15,7 +15,7 @@ from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.samples import Samples, ids_as_text
 from daskfc.stores.store.lazy_rows import WORDS
 
-__all__ = ["samples_of_array"]
+__all__ = ["array_of_table", "samples_of_array"]
 
 
 def samples_of_array(
@@ -71,6 +71,18 @@ def samples_of_array(
         missing=gaps,
         words=spelling,
     )
+
+
+def array_of_table(table: Any, columns: Sequence[str], where: str) -> xr.DataArray:
+    """Return columns of a Dask DataFrame, all numbers, as an array that is not computed yet."""
+    words = [name for name in columns if table.dtypes[name].kind not in "biuf"]
+    if words:
+        raise StoreError(
+            f"{where}: column {words[0]!r} of a Dask DataFrame holds no numbers, and its words are "
+            "known only once all is read. Give table.compute(), or leave the column out."
+        )
+    rows = table[list(columns)].to_dask_array(lengths=True)
+    return xr.DataArray(rows, dims=("sample", "feature"), coords={"feature": list(columns)})
 
 
 def _ends(rows: xr.Variable, n: int) -> Iterator[int]:

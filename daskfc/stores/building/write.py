@@ -48,7 +48,8 @@ def write_store(
     features : array_like, DataFrame, DataArray, Dataset, sparse array, path, or iterator of blocks
         Samples in rows, of finite numbers. A path names a file as `source.path` of a storage file
         does; an iterator, such as a generator, gives one block of rows at a time. Arrays of Dask,
-        also in a DataArray or a dataset of `ClientStore.dataset`, are never in memory as a whole.
+        also in a DataArray or a dataset of `ClientStore.dataset`, and its tables of numbers are
+        never in memory as a whole.
     sample_ids : str or sequence, optional
         One id a row, all different; or the column of a table that holds them. By default a table's
         own index if it has one, else the client's name and a number.

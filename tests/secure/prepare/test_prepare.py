@@ -4,10 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from daskfc import OmniFC, Prepare
@@ -106,6 +109,30 @@ def test_steps_go_through_in_order_and_new_samples_too(federation, tmp_path):
     federation.preparation = None
     with pytest.raises(InvalidInput, match="must be prepared as those of fit were"):
         model.predict(federation, new)
+
+
+def test_it_is_an_estimator_of_scikit_learn():
+    asked = ["impute", {"pca": {"n_components": 2}}]
+    prepare = Prepare(asked)
+    assert prepare.get_params() == {"asked": asked}
+    assert clone(prepare).steps == prepare.steps == [("impute", {}), ("pca", {"n_components": 2})]
+    assert repr(Prepare("standardise")) == "Prepare(asked='standardise')"
+    assert prepare.set_params(asked="log").steps == [("log", {})]
+    with pytest.raises(NotFittedError):
+        prepare.transform(None)
+
+
+@pytest.mark.slow
+def test_in_a_pipeline_it_stands_before_a_method(federation):
+    model = OmniFC(3, clusterer="k-means", random_state=0)
+    federation.preparation = Prepare("standardise").fit(federation)
+    wanted = model.fit(federation).labels_
+    federation.preparation = None
+    pipeline = make_pipeline(Prepare("standardise"), clone(model)).fit(federation)
+    assert pipeline[-1].labels_.identical(wanted)
+    assert pipeline.predict(federation).identical(wanted)
+    federation.preparation = None
+    assert not model.fit(federation).labels_.identical(wanted)
 
 
 @pytest.mark.slow
