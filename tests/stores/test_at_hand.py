@@ -208,7 +208,7 @@ def test_a_fault_names_client_and_line(hospitals, tmp_path):
         ({}, "must have a 'store' that exists, or a 'source'"),
         ({"source": {"path": "a.npz", "decimal": ","}}, "source.decimal means nothing to"),
         ({"source": {"path": "a.what"}}, "cannot be told from its name"),
-        ({"source": {}}, "exactly one of 'dataset', 'path' and 'views'"),
+        ({"source": {}}, "exactly one of 'dataset', 'path', 'uri' and 'views'"),
     ],
 )
 def test_clients_that_cannot_be(client, match):

@@ -223,7 +223,7 @@ def change(**sections):
     [
         ({**IRIS, "sauce": 1}, "key 'sauce' is not known there"),
         (change(source={"colour": 1}), "key 'source.colour' is not known there"),
-        (change(source={"path": "a.npz"}), "exactly one of 'dataset', 'path' and 'views'"),
+        (change(source={"path": "a.npz"}), "exactly one of 'dataset', 'path', 'uri' and 'views'"),
         ({"source": {"dataset": "iris"}}, "'source' and 'partition' must be given together"),
         ({}, "exactly one of 'source' and 'clients'"),
         (

@@ -281,18 +281,23 @@ class Storage(BaseModel):
     def _origins(self, urls: Mapping[str, str]) -> dict[str, Origin]:
         """Return the origins of the stores that are built here."""
         if self.source is not None:
-            return dict.fromkeys(urls, Origin(self.digest, fingerprint(self.source)))
+            bundled = self.source.dataset is not None
+            return dict.fromkeys(urls, Origin(self.digest, fingerprint(self.source), bundled))
         origins = {}
         for name, source in self._own_sources().items():
             told: dict[str, BaseModel] = {"source": source, "layout": self.layout}
             plain = {k: v.model_dump(mode="json", exclude_none=True) for k, v in told.items()}
-            origins[name] = Origin(digest_of(plain), fingerprint(source))
+            stamp, bundled = fingerprint(source), source.dataset is not None
+            origins[name] = Origin(digest_of(plain), stamp, bundled)
         return origins
 
     def ensure(
         self, root: str | None = None, *, progress: Progress | None = None
     ) -> dict[str, str]:
-        """Build the stores that are missing, and use those made earlier from the same file.
+        """Build the stores that are missing, or older than an edit of the file, and use the others.
+
+        A store is made again where that loses nothing: of the same files, without samples that were
+        appended and clusters that were put into it.
 
         Parameters
         ----------
@@ -309,19 +314,19 @@ class Storage(BaseModel):
         Raises
         ------
         StoreError
-            When an existing store was made from something else.
+            When an existing store was made from something else, or would lose something.
         """
         urls = self.client_urls(root)
         origins = self._origins(urls)
         half = {name for name, origin in origins.items() if unfinished(urls[name], origin.digest)}
-        missing = {}
+        missing, past = {}, False
         for name, origin in origins.items():
             if name in half or not store_exists(urls[name]):
                 missing[name] = urls[name]
-            else:
-                origin.check(name, ClientStore.open(urls[name]))
+            elif origin.is_past(name, ClientStore.open(urls[name])):
+                missing[name], past = urls[name], True
         if missing:
-            self._write(urls, missing, bool(half), progress)
+            self._write(urls, missing, past or bool(half), progress)
         self.open(root)
         return urls
 
