@@ -270,7 +270,7 @@ def prepare(
     check_pipeline(definition)  # the method first: stores may take a while to build
     if since is not None:
         earlier_run(since, None)
-    located = locate(storage, cluster, progress)
+    located = locate(storage, cluster, progress, definition.prepare)
     parties = located.record
     checked = check_pipeline(
         definition,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from daskfc.stores.layout.locations import check_space
 from daskfc.stores.layout.samples import Samples
 from daskfc.stores.layout.staging import store_exists
 from daskfc.stores.layout.writer import StoreWriter, bytes_needed
-from daskfc.stores.sources.readers import open_source
+from daskfc.stores.sources.cells import MissingValues
+from daskfc.stores.sources.readers import fingerprint, open_source
 from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.clusters import cluster_names
 
@@ -24,6 +25,7 @@ __all__ = [
     "Origin",
     "Progress",
     "described",
+    "keeping_gaps",
     "views_of_store",
     "write_own",
     "write_samples",
@@ -40,7 +42,12 @@ class Origin:
 
     digest: str
     fingerprint: str | None
-    bundled: bool = False
+    bundled: bool
+
+    @classmethod
+    def of(cls, source: SourceConfig, digest: str) -> Self:
+        """Return the origin of a store that is made of a source now."""
+        return cls(digest, fingerprint(source), source.dataset is not None)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -72,6 +79,18 @@ class Origin:
         )
 
 
+def keeping_gaps(
+    source: SourceConfig, gaps: bool, write: Callable[[SourceConfig], None]
+) -> None:
+    """Write a source; with `gaps`, one whose cells are empty as if it had said missing: keep."""
+    try:
+        write(source)
+    except MissingValues:
+        if not gaps or source.views is not None:
+            raise
+        write(source.model_copy(update={"missing": "keep"}))
+
+
 def write_own(
     url: str,
     name: str,
@@ -99,7 +118,7 @@ def write_own(
         )
     except StoreError as error:
         told = str(error)
-        raise StoreError(told if name in told else f"client {name!r}: {told}") from error
+        raise type(error)(told if name in told else f"client {name!r}: {told}") from error
 
 
 def write_samples(

@@ -15,6 +15,7 @@ from daskfc.stores.layout.spelling import Spelling
 __all__ = [
     "Cells",
     "Fault",
+    "MissingValues",
     "as_text",
     "by_column",
     "is_bound",
@@ -33,6 +34,10 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+")
 _BOUND = re.compile(r"([<>≤≥]=?)\s*([+-]?[\d.,' ]+)")
 _MISSING = frozenset("? - -- . .. * ! missing unknown none nil n.a. n.d. n/d".split())
+
+
+class MissingValues(StoreError):
+    """Empty cells where the source does not say that there may be some."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,8 @@ class Cells:
             if self.faults is None:
                 others = int(bad.sum()) - 1
                 more = f" (and {others} more in the next {len(block)} samples)" if others else ""
-                raise StoreError(f"{self._at(at[1], at[0])} {rule}{more}. {way_out}")
+                kind = StoreError if self.missing else MissingValues
+                raise kind(f"{self._at(at[1], at[0])} {rule}{more}. {way_out}")
             if at not in told:
                 self.faults.append(Fault(*at, "", rule, way_out))
 
