@@ -242,7 +242,9 @@ def _write_new(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InvalidInput(f"{path} is there already. Choose another --out, or remove it.") from None
+        raise InvalidInput(
+            f"{path} is there already. Choose another --out, or remove it."
+        ) from None
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be written ({type(error).__name__}). Choose another --out."
@@ -268,9 +270,9 @@ def _show_look(found: FileLook) -> None:
     groups: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in found.faults:
         groups.setdefault((fault.column, fault.rule, fault.way_out), []).append(fault)
-    for (column, rule, way_out), own in groups.items():
-        cells = ", ".join(f"{found.place(one.row)} {one.cell!r}" for one in own[:_SHOWN])
-        more = f" and {len(own) - _SHOWN} more" if len(own) > _SHOWN else ""
+    for (column, rule, way_out), faults in groups.items():
+        cells = ", ".join(f"{found.place(one.row)} {one.cell!r}" for one in faults[:_SHOWN])
+        more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         click.echo(f"column {column!r}: {rule}: {cells}{more}. {_with_flags(way_out)}")
 
 

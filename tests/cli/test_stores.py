@@ -122,7 +122,10 @@ def test_several_files_elsewhere(daskfc, patients, tmp_path):
 @pytest.mark.parametrize(
     ("args", "match"),
     [
-        (["a", "b.csv"], r"line 3, column 'weight': features must be numeric; got '\?'\. Set sour"),
+        (
+            ["a", "b.csv"],
+            r"line 3, column 'weight': features must be numeric; got '\?'\. Set --na if",
+        ),
         (["a", "b.csv", "--na", "?"], "line 3, column 'weight': features must be finite"),
         (["my hospital", "a.csv"], "client 'my hospital': .* Rename it"),
         (["a", "gone.csv"], "gone.csv: the source file is not there"),

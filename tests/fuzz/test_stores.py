@@ -128,7 +128,8 @@ def sources(folder):
         folder / "graph.npz", X=X, A_indices=graph.indices, A_indptr=graph.indptr, A_shape=(5, 5)
     )
     scipy.io.savemat(folder / "t.mat", {"X": X, "Y": LABELS[:, None]}, do_compression=True)
-    with pa.ipc.new_stream(folder / "t.arrows", (batch := pa.RecordBatch.from_pandas(table)).schema) as file:
+    batch = pa.RecordBatch.from_pandas(table)
+    with pa.ipc.new_stream(folder / "t.arrows", batch.schema) as file:
         file.write_batch(batch)
     table.to_excel(folder / "t.xlsx", index=False)
     table.to_json(folder / "t.jsonl", orient="records", lines=True)

@@ -158,8 +158,10 @@ def test_one_file_changes(hospitals, tmp_path):
     assert storage.open()["hospital-b"].n_samples == 5
     changed = {**hospitals["clients"]}
     changed["hospital-c"] = {"source": {**changed["hospital-c"]["source"], "columns": ["age"]}}
-    with pytest.raises(StoreError, match=r"'hospital-c': .* was made from another storage file"):
+    with pytest.raises(InvalidInput, match="clients 'hospital-a' and 'hospital-c' both have a col"):
         load_storage({**hospitals, "clients": changed}).ensure()
+    load_storage(hospitals).ensure()
+    assert storage.open()["hospital-c"].n_features == 3
     assert before.keys() == {"hospital-a", "hospital-b", "hospital-c"}
 
 

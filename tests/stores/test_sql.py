@@ -111,7 +111,7 @@ def test_a_query_gives_samples(database):
      "update lab set age = 0 returning patient, age, crp"],
 )  # fmt: skip
 def test_nothing_is_written(database, sql):
-    with pytest.raises(StoreError, match="refused source.sql"):
+    with pytest.raises(StoreError, match=r"refused source\.sql"):
         opened(database, sql, ids="patient")
     assert opened(database, ids="patient", missing="keep").n_samples == 2
 

@@ -141,7 +141,7 @@ def test_nothing_is_lost_by_an_edit(files, tmp_path):
     with pytest.raises(StoreError, match="made from an earlier version of the source"):
         edited.ensure()
     (tmp_path / "b.csv").unlink()
-    with pytest.raises(StoreError, match="client 'b': .* made from another storage file"):
+    with pytest.raises(StoreError, match=r"client 'b': .* made from another storage file"):
         edited.ensure()
     write_store(urls["b"], "b", np.ones((2, 2)), ["p", "q"], overwrite=True)
     with pytest.raises(StoreError, match="client 'b'"):  # by hand, of no file

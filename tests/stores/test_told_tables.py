@@ -1,4 +1,4 @@
-"""Names, dates, limits, units and codes of one site told anew, and tables of a row a measurement."""
+"""Names, dates, limits, units and codes of one site told anew; tables with a row a measurement."""
 
 import numpy as np
 import pandas as pd

@@ -110,7 +110,7 @@ def _of_file(
 
 
 def source_at(place: str, keys: Mapping[str, Any]) -> SourceConfig:
-    """Return the checked source of a file, or of a database if it is a URI and keys have a query."""
+    """Return the checked source of a file, or of a database for a URI and a query."""
     if "sql" in keys and "://" in place:
         return source_of({"uri": place, **keys}, "the database")  # its URI names a user
     return source_of({"path": place, **keys}, place)

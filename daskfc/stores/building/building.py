@@ -79,9 +79,7 @@ class Origin:
         )
 
 
-def keeping_gaps(
-    source: SourceConfig, gaps: bool, write: Callable[[SourceConfig], None]
-) -> None:
+def keeping_gaps(source: SourceConfig, gaps: bool, write: Callable[[SourceConfig], None]) -> None:
     """Write a source; with `gaps`, one whose cells are empty as if it had said missing: keep."""
     try:
         write(source)

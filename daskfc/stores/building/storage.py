@@ -346,7 +346,9 @@ class Storage(BaseModel):
             if name in wanted:
                 own = {"origin": origins[name], **how}
                 keeping_gaps(
-                    source, gaps, lambda one: write_own(wanted[name], name, one, **own)  # noqa: B023
+                    source,
+                    gaps,
+                    lambda one: write_own(wanted[name], name, one, **own),  # noqa: B023
                 )
         if self.source is not None:
             told = next(iter(origins.values())).attributes

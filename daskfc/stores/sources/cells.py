@@ -261,7 +261,12 @@ def by_column(rule: Any, column: str) -> Any:
 
 def numbers_of(text: pd.Series, spelling: Spelling) -> pd.Series:
     """Return words as numbers, by a file's decimal mark and groups of digits; else NaN."""
-    plain = text if spelling.thousands is None else text.str.replace(spelling.thousands, "")
+    plain = text
+    if spelling.thousands is not None:
+        mark, point = re.escape(spelling.thousands), re.escape(spelling.decimal)
+        grouped = text.str.fullmatch(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+({point}\d*)?").eq(True)
+        plain = text.mask(grouped, text.str.replace(spelling.thousands, ""))
+        plain = plain.mask(plain.str.contains(mark).eq(True) & (mark != point), "?")
     if spelling.decimal != ".":  # a dot is part of no number then
         plain = plain.str.replace(".", "?").str.replace(spelling.decimal, ".")
     return pd.to_numeric(plain, errors="coerce")

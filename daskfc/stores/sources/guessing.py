@@ -18,12 +18,12 @@ import fsspec
 import pandas as pd
 
 from daskfc.stores.layout.spelling import Spelling
-from daskfc.stores.sources.cells import as_text, by_column, is_bound, is_date, is_gap, numbers_of
+from daskfc.stores.sources.cells import as_text, is_bound, is_date, is_gap, numbers_of
 
 __all__ = ["ColumnGuess", "guessed_columns", "guessed_marks", "keys_of"]
 
 _BYTES, _LINES = 2**20, 500  # ours: what the marks are guessed from
-_MOSTLY = 0.9  # ours: the share of a column's cells that decide what it is
+_MOSTLY = 0.8  # ours: the share of a column's cells that decide what it is
 _MOST_WORDS = 50  # ours: different words of a column; more are free text
 _FEW = 5  # ours: whole numbers that may be codes of words
 _CODES = (-9, -99, -999, -9999, 9, 99, 999, 9999, 99999)
@@ -82,7 +82,7 @@ def guessed_marks(path: str) -> dict[str, Any]:
     if delimiter != "," and commas > points:
         found["decimal"] = ","
     mark = "." if "decimal" in found else ","
-    if mark != delimiter and grouped[mark] or grouped["'"]:
+    if (mark != delimiter and grouped[mark]) or grouped["'"]:
         found["thousands"] = "'" if grouped["'"] else mark
     return found
 
@@ -134,15 +134,16 @@ def _guess(column: pd.Series, spelling: Spelling) -> ColumnGuess:
     if column.dtype.kind == "M":
         guess.kind = "date"
         return guess
+    if words.map(is_date).mean() >= _MOSTLY:  # first: 03.02.2025 is a number with groups of digits
+        guess.kind = "date"
+        _date_format(guess, words)
+        return guess
     numbers = numbers_of(words, spelling)
     bounds = words[numbers.isna()].map(is_bound).astype(bool)
     share = (numbers.notna().sum() + bounds.sum()) / len(words)
     if share >= _MOSTLY and numbers.notna().any():
         guess.kind, guess.censored = "number", bool(bounds.any())
         _doubt_numbers(guess, numbers.dropna())
-    elif words.map(is_date).mean() >= _MOSTLY:
-        guess.kind = "date"
-        _date_format(guess, words)
     elif words.nunique() > min(_MOST_WORDS, max(2, len(words) // 2)):
         guess.kind = "text"
     return guess
@@ -166,12 +167,16 @@ def _doubt_numbers(guess: ColumnGuess, numbers: pd.Series) -> None:
         guess.doubts.append("it has one value alone; leave it out by source.columns")
     elif len(values) <= _FEW < len(kept) and all(value % 1 == 0 for value in values):
         told = ", ".join(f"{value:g}" for value in values)
-        guess.doubts.append(f"it holds {told} alone; name it in source.categorical if these are codes")
+        guess.doubts.append(
+            f"it holds {told} alone; name it in source.categorical if these are codes"
+        )
 
 
 def _date_format(guess: ColumnGuess, words: pd.Series) -> None:
     def fits(written: str) -> float:
-        return float(pd.to_datetime(words, format=written, errors="coerce", utc=True).notna().mean())
+        return float(
+            pd.to_datetime(words, format=written, errors="coerce", utc=True).notna().mean()
+        )
 
     shares = {written: fits(written) for written in ("ISO8601", *_FORMATS)}
     best = max(shares, key=lambda written: shares[written])  # the first of equals
@@ -184,28 +189,35 @@ def _date_format(guess: ColumnGuess, words: pd.Series) -> None:
 
 def keys_of(guesses: list[ColumnGuess], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a source that the guesses say, beside and never against those given."""
+    label, ids = given.get("labels"), given.get("ids", _first(guesses, "id"))
+    wanted = given.get("columns")
+    features = [own for own in guesses if own.name not in (label, ids)]
+    kept = [own for own in features if wanted is None or own.name in wanted]
 
-    def of(kind: str) -> list[str]:
-        return [own.name for own in guesses if own.kind == kind]
+    def told(key: str, kind: str) -> list[str]:
+        return list(given.get(key, [own.name for own in kept if own.kind == kind]))
 
-    label, ids = given.get("labels"), given.get("ids", next(iter(of("id")), None))
-    sides = (label, ids)
-    dates = [name for name in given.get("dates", of("date")) if name not in sides]
-    categorical = given.get("categorical", [n for n in of("words") if n not in (*sides, *dates)])
-    left_out = {*of("text"), *of("empty"), *(of("words") if "categorical" in given else ())}
-    left_out |= {*of("id"), *(of("date") if "dates" in given else ())}
-    left_out -= {*categorical, *dates}
-    features = [own for own in guesses if own.name not in sides]
-    kept = [own for own in features if own.name not in left_out]
+    categorical, dates = told("categorical", "words"), told("dates", "date")
+    dates = [name for name in dates if name not in categorical]
+    kept = [
+        own
+        for own in kept
+        if wanted is not None or own.kind == "number" or own.name in (*categorical, *dates)
+    ]
     found: dict[str, Any] = {
         "ids": ids,
         "columns": [own.name for own in kept] if len(kept) < len(features) else None,
         "categorical": categorical,
         "dates": dates,
-        "date_format": {own.name: own.date_format for own in kept
-                        if own.date_format and own.name in dates},
-        "na_values": {own.name: own.codes for own in guesses if own.codes and own.name != ids},
+        "date_format": {
+            own.name: own.date_format for own in kept if own.date_format and own.name in dates
+        },
+        "na_values": {own.name: own.codes for own in kept if own.codes},
         "censored": {own.name: "limit" for own in kept if own.censored},
         "missing": "keep" if any(own.gaps for own in kept) else None,
-    }  # fmt: skip
+    }
     return {**{key: value for key, value in found.items() if value}, **given}
+
+
+def _first(guesses: list[ColumnGuess], kind: str) -> str | None:
+    return next((own.name for own in guesses if own.kind == kind), None)

@@ -6,6 +6,7 @@ from typing import Any
 
 import fsspec
 import numpy as np
+from scipy import sparse
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
@@ -60,12 +61,29 @@ class H5ad(Source):
 
 def _rows(stored: Any) -> Any:
     """Return an array that gives rows by slices; one sparse by columns is read as a whole."""
-    from anndata.io import read_elem, sparse_dataset
-
     kind = stored.attrs.get("encoding-type", "")
     if kind == "csc_matrix":
+        from anndata.io import read_elem
+
         return read_elem(stored).tocsr()
-    return sparse_dataset(stored) if kind == "csr_matrix" else stored
+    return _SparseRows(stored) if kind == "csr_matrix" else stored
+
+
+class _SparseRows:
+    """Rows of a sparse matrix in a file: anndata's own needs insides of SciPy that change."""
+
+    def __init__(self, stored: Any) -> None:
+        self.shape = tuple(int(size) for size in stored.attrs["shape"])
+        self._parts = stored["data"], stored["indices"]
+        self._ends = np.asarray(stored["indptr"][:])
+
+    def __getitem__(self, rows: slice) -> sparse.csr_array:
+        ends = self._ends[rows.start : rows.stop + 1]
+        data, columns = (part[ends[0] : ends[-1]] for part in self._parts)
+        shape = (len(ends) - 1, self.shape[1])
+        matrix = sparse.csr_array((data, columns, ends - ends[0]), shape=shape)
+        matrix.check_format()  # or damaged numbers of columns are written to anywhere in memory
+        return matrix
 
 
 @contextmanager

@@ -110,12 +110,12 @@ def _variable(data: xr.Dataset, name: str, source: SourceConfig, key: str) -> xr
 
 @contextmanager
 def _opened(path: str) -> Iterator[xr.Dataset]:
-    """Open a file, or a folder such as a Zarr store, lazily."""
+    """Open a file, or a folder, which is Zarr, lazily."""
     fs, inner = filesystem(path)
     if not fs.exists(inner):
         raise FileNotFoundError(path)
     if fs.isdir(inner):
-        with xr.open_dataset(path) as data:
+        with xr.open_zarr(path, chunks=None, consolidated=False) as data:
             yield data
         return
     with fsspec.open(path, "rb") as file:

@@ -54,7 +54,7 @@ class _ParquetFile(TableFile):
         with fsspec.open(self._path, "rb") as file:
             for batch in parquet.ParquetFile(file).iter_batches(rows, columns=list(columns)):
                 batch.validate(full=True)  # or damaged text is read from anywhere in memory
-                yield batch.to_pandas()[list(columns)]
+                yield batch.to_pandas(ignore_metadata=True)[list(columns)]
 
 
 class _ArrowFile(TableFile):
@@ -64,7 +64,7 @@ class _ArrowFile(TableFile):
             self.names = [str(name) for name in schema.names]
 
     def count(self) -> int:
-        with _opened(self._path, []) as (_, batches):
+        with _opened(self._path, [0]) as (_, batches):
             return sum(batch.num_rows for batch in batches)
 
     def frames(
@@ -75,7 +75,7 @@ class _ArrowFile(TableFile):
             for batch in batches:
                 batch.validate(full=True)
                 for start in range(0, batch.num_rows, rows):
-                    yield batch.slice(start, rows).to_pandas()[list(columns)]
+                    yield batch.slice(start, rows).to_pandas(ignore_metadata=True)[list(columns)]
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class CsvFile(TableFile):
         tab = ".tsv" in self.path.rpartition("/")[2]
         self._delimiter = source.delimiter or ("\t" if tab else ",")
         self._encoding = _with_mark(source.encoding or "utf-8")
-        self._headed = source.header is not False
+        self._headed, self._grouped = source.header is not False, source.thousands is not None
         with self._told():
             first = next(self._records(), None)
         if first is None:
@@ -67,7 +67,6 @@ class CsvFile(TableFile):
             "sep": self._delimiter,
             "encoding": self._encoding,
             "decimal": source.decimal or ".",
-            "thousands": source.thousands,
             "header": 0 if self._headed else None,
             "names": self.names,
             "index_col": False,
@@ -84,7 +83,11 @@ class CsvFile(TableFile):
                         f"separates the fields, set source.delimiter: {other!r}, and where numbers "
                         "have decimal commas source.decimal: ','."
                     )
-        check_names(names, source, ", or set source.header: false where no line has names")
+        line, way_out = (
+            " in the first line",
+            ", or set source.header: false where no line has names",
+        )
+        check_names(names, source, line, way_out)
         numbers = all(_NUMBER.fullmatch(name.strip()) for name in names)
         if source.header is None and numbers and any(_REAL.fullmatch(n.strip()) for n in names):
             raise StoreError(
@@ -110,9 +113,9 @@ class CsvFile(TableFile):
         self, columns: Sequence[str], rows: int, text: Collection[str] = ()
     ) -> Iterator[pd.DataFrame]:
         """Yield columns as pandas reads them."""
-        options = {**self.options, "dtype": {name: str for name in columns if name in text}}
-        if set(columns) <= set(text):
-            options |= {"decimal": ".", "thousands": None}
+        # pandas would read 110.0 as 1100 where points group digits, so `Cells` reads those numbers
+        of_text = columns if self._grouped else [name for name in columns if name in text]
+        options = {**self.options, "dtype": dict.fromkeys(of_text, str)}
         with pd.read_csv(self.path, usecols=list(columns), chunksize=rows, **options) as chunks:
             for chunk in chunks:
                 yield chunk[list(columns)]

@@ -6,7 +6,7 @@ import pandas as pd
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.source import from_extra
-from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile, check_names
+from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile
 
 __all__ = ["Excel"]
 
@@ -31,22 +31,21 @@ class Excel(Table):
                     f"{source.sheet!r}. Correct it."
                 )
             names = there if source.sheet is None else [source.sheet]
-            sheets = {name: book.parse(name, header=None, dtype=object) for name in names}
-        held = {name: cells for name, cells in sheets.items() if not cells.isna().all(None)}
+            sheets = pd.read_excel(book, sheet_name=names, header=None, dtype=object)
+        held = {name: cells for name, cells in sheets.items() if cells.notna().to_numpy().any()}
         if len(held) != 1:
             raise StoreError(
                 f"{source.file}: one sheet must hold the table; cells are in "
                 f"{', '.join(held) or 'none'}. Name it by source.sheet."
             )
         ((name, cells),) = held.items()
-        return _table(name, cells.dropna(how="all"), source)
+        return _table(name, cells.dropna(how="all"))
 
 
-def _table(sheet: str, cells: pd.DataFrame, source: SourceConfig) -> Held:
+def _table(sheet: str, cells: pd.DataFrame) -> Held:
     """Return the rows below the names of columns, each column of one type if it has one."""
     used = cells.dropna(axis=1, how="all")
     names = ["" if pd.isna(name) else str(name) for name in used.iloc[0]]
-    check_names(names, source)
     rows = used.iloc[1:].set_axis(names, axis=1)
     places = [f"row {row + 1} of sheet {sheet!r}" for row in rows.index]
     return Held(rows.reset_index(drop=True).infer_objects(), places)

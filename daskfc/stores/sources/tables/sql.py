@@ -19,7 +19,7 @@ from daskfc.errors import StoreAway, StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import expand, local_path
 from daskfc.stores.sources.source import from_extra
-from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile, check_names
+from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile
 
 __all__ = ["Sql"]
 
@@ -43,7 +43,6 @@ class Sql(Table):
             if kind in _PLANS:
                 _told(source, kind, connection, f"EXPLAIN {source.sql}", planned=True)
             frame = _told(source, kind, connection, source.sql)
-        check_names([str(name) for name in frame.columns], source)
         return Held(frame)
 
 
@@ -52,9 +51,10 @@ def _told(
 ) -> pd.DataFrame:
     """Return the result of a query; what the database says of it is told if it is a plan alone."""
     try:
-        if kind == "duckdb":
-            return connection.execute(query).df()
-        return pd.read_sql_query(query, connection)
+        if kind != "duckdb":
+            return pd.read_sql_query(query, connection)
+        found: pd.DataFrame = connection.execute(query).df()
+        return found
     except MemoryError:
         raise
     except Exception as error:
@@ -75,7 +75,7 @@ def _connected(source: SourceConfig) -> Iterator[tuple[str, Any]]:
             yield kind, connection
         return
     place = source.file if source.uri is None else expand(source.uri.partition("://")[2][1:])
-    in_memory = source.uri is not None and not place
+    in_memory = scheme == "duckdb" and not place
     path = local_path(place)
     if path is None:
         raise StoreError(f"{source.where}: a database must be on this machine; copy it here.")
@@ -108,7 +108,7 @@ def _listening(source: SourceConfig) -> Iterator[tuple[str, Any]]:
     try:
         url = sqlalchemy.make_url(str(source.uri))
         parts = ("username", "password", "host", "database")
-        told = {part: expand(own) for part in parts if (own := getattr(url, part))}
+        told: Any = {part: expand(own) for part in parts if (own := getattr(url, part))}
         query = {key: expand(own) for key, own in url.query.items() if isinstance(own, str)}
         engine = sqlalchemy.create_engine(
             url.set(**told, query={**url.query, **query}),

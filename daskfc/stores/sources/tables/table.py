@@ -95,6 +95,7 @@ class Table(Source):
     def told(self, source: SourceConfig) -> TableFile:
         """Open the file, with columns renamed and codes for gaps empty."""
         file = self.file(source)
+        check_names(file.names, source)
         if source.rename or source.na_values:
             return _Told(file, source.file, source.rename or {}, source.na_values)
         return file
@@ -154,14 +155,16 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
 
 
-def check_names(names: Sequence[str], source: SourceConfig, way_out: str = "") -> None:
+def check_names(
+    names: Sequence[str], source: SourceConfig, where: str = "", way_out: str = ""
+) -> None:
     """Raise unless all columns have a name of their own."""
     path = source.where
     twice = [name for name, count in Counter(names).items() if count > 1 and name.strip()]
     if twice:
         raise StoreError(
-            f"{path}: columns must have different names; {twice[0]!r} comes twice in the first "
-            f"line. Rename one of them{way_out}."
+            f"{path}: columns must have different names; {twice[0]!r} comes twice{where}. Rename "
+            f"one of them{way_out}."
         )
     if source.columns is None and any(not name.strip() for name in names):
         number = next(i for i, name in enumerate(names, start=1) if not name.strip())
