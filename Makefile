@@ -122,7 +122,7 @@ version-tests: $(VENV)/.installed-$(INSTALLED)
 	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not deploy" $(PYTEST_ARGS) $(VERSION_TESTS)
 
 $(VENV)/.installed-lowest: pyproject.toml constraints-lowest.txt $(VENV)/.made
-	$(PIP) install -c constraints-lowest.txt -e '.[test,fast,multiview]'
+	$(PIP) install -c constraints-lowest.txt -e '.[test,fast,multiview,files]'
 	@touch $@
 
 .PHONY: $(VENV)/.installed-newest  # every time: there may be newer ones
