@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.runs.pipeline.parties import locate
 from daskfc.stores import ClientStore, Storage, append_samples, load_storage, write_store
 from daskfc.stores.store.clusters import write_clusters
 
@@ -172,6 +173,18 @@ def test_a_pipeline_that_imputes_needs_no_word_in_the_file(files, tmp_path):
     assert {name: store.missing for name, store in stores.items()} == {"a": False, "b": True}
     np.testing.assert_array_equal(stores["b"].rows(0, 2), [[np.nan, 1], [3, 2]])
     files().ensure()  # the store is that of the file
+
+
+@pytest.mark.parametrize(
+    "prepare", [["impute"], [{"impute": {"strategy": "median"}}, "standardise"]]
+)
+def test_a_run_tells_the_storage_that_its_pipeline_imputes(files, tmp_path, prepare):
+    (tmp_path / "b.csv").write_text("id,x,y\nb0,,1\nb1,3,2\n")
+    storage = files().model_dump(exclude_none=True)
+    with pytest.raises(StoreError, match="missing value"):
+        locate(storage, {"cluster": "local"}, prepare=["standardise"])
+    located = locate(storage, {"cluster": "local"}, prepare=prepare)
+    assert located.stores["b"].missing
 
 
 def test_gaps_of_a_source_that_is_dealt(tmp_path):

@@ -7,6 +7,7 @@ from typing import Any
 import fsspec
 import pandas as pd
 
+from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.tables.table import Table, TableFile
 
@@ -81,16 +82,24 @@ class _ArrowFile(TableFile):
 @contextmanager
 def _opened(path: str, fields: Sequence[int] | None = None) -> Iterator[tuple[Any, Any]]:
     """Yield the schema and batches, one at a time: a data set's own would go on in a thread."""
-    from pyarrow import ipc  # here, as in `bundled`
+    from pyarrow import ArrowException, ipc  # here, as in `bundled`
 
     options = ipc.IpcReadOptions(use_threads=False, included_fields=fields)
-    with fsspec.open(path, "rb") as file:
-        is_file = file.read(6) == b"ARROW1"
-        file.seek(0)
-        if not is_file:
-            with ipc.open_stream(file, options=options) as stream:
-                yield stream.schema, stream
-            return
-        with ipc.open_file(file, options=options) as opened:
-            numbers = range(opened.num_record_batches)
-            yield opened.schema, (opened.get_batch(number) for number in numbers)
+    try:
+        with fsspec.open(path, "rb") as file:
+            is_file = file.read(6) == b"ARROW1"
+            file.seek(0)
+            if not is_file:
+                with ipc.open_stream(file, options=options) as stream:
+                    yield stream.schema, stream
+                return
+            with ipc.open_file(file, options=options) as opened:
+                numbers = range(opened.num_record_batches)
+                yield opened.schema, (opened.get_batch(number) for number in numbers)
+    except MemoryError as error:
+        if not isinstance(error, ArrowException):
+            raise
+        raise StoreError(
+            f"{path}: a batch of the file must fit into memory, and its head names a larger one. "
+            "See that the file is whole, or write smaller batches."
+        ) from error
