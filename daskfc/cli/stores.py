@@ -232,7 +232,7 @@ def look(file: str, client: str | None, out: str | None, **options: Any) -> None
             _write_new(Path(out), written)
         if found.faults:
             raise InvalidInput(
-                f"{found.file}: {len(found.faults)} cells are no features, see above. Mend them, "
+                f"{found.file}: bad cells are listed above, {len(found.faults)} in all. Mend them, "
                 "or change how the file is read."
             )
 
@@ -264,6 +264,8 @@ def _show_look(found: FileLook) -> None:
         columns.add_column(title, overflow="fold")
     for own in found.columns:
         notes = [*(f"{code!r} is no value" for code in own.codes), *map(_with_flags, own.doubts)]
+        notes += [f"written as {own.date_format}"] if own.date_format else []
+        notes += ["a limit such as <30 counts as 30"] if own.censored else []
         columns.add_row(Text(own.name), own.kind, f"{own.gaps:,}", Text("; ".join(notes)))
     if found.columns:
         stdout_console().print(rows, columns)
@@ -273,7 +275,7 @@ def _show_look(found: FileLook) -> None:
     for (column, rule, way_out), faults in groups.items():
         cells = ", ".join(f"{found.place(one.row)} {one.cell!r}" for one in faults[:_SHOWN])
         more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        click.echo(f"column {column!r}: {rule}: {cells}{more}. {_with_flags(way_out)}")
+        click.echo(f"column {column!r}: {_with_flags(rule)}: {cells}{more}. {_with_flags(way_out)}")
 
 
 @stores.command()

@@ -196,7 +196,7 @@ def test_a_look_lists_all_faults_and_names_flags(daskfc, tmp_path):
     assert result.exit_code == 2
     assert "line 5 'three', line 7 'five'." in result.stdout
     assert "Name the column in --categorical" in result.stdout
-    assert "2 cells are no features" in result.stderr
+    assert "bad cells are listed above, 2 in all" in result.stderr
     added = daskfc("stores", "add", "a", "a.csv", "--id", "id")
     assert added.exit_code == 2
     assert "line 5, column 'a'" in added.stderr

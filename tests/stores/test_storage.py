@@ -131,7 +131,7 @@ def test_nothing_is_lost_by_an_edit(files, tmp_path):
     urls = files().ensure()
     edited = files(multiply={"x": 2})
     write_clusters(ClientStore.open(urls["b"]), "night", np.zeros((4, 1), np.int64), ["cluster"])
-    with pytest.raises(StoreError, match="another storage file, and clusters were put into it; bu"):
+    with pytest.raises(StoreError, match="another storage file, and clusters were put into it"):
         edited.ensure()
     files().build(overwrite=True)
     append_samples(urls["b"], pd.DataFrame({"id": ["b9"], "x": [1.0], "y": [1]}), "id")
