@@ -52,7 +52,7 @@ $(VENV)/.installed-fast: pyproject.toml constraints.txt $(VENV)/.made
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt $(VENV)/.made
-	$(PIP) install -c constraints.txt -e '.[test,fast,multiview,umap]'
+	$(PIP) install -c constraints.txt -e '.[test,fast,multiview,umap,files]'
 	@touch $@ $(VENV)/.installed-fast
 
 demo: $(VENV)/.installed-fast  ## install, build ten client stores from digits, run OmniFC
@@ -126,12 +126,12 @@ version-tests: $(VENV)/.installed-$(INSTALLED)
 	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not deploy" $(PYTEST_ARGS) $(VERSION_TESTS)
 
 $(VENV)/.installed-lowest: pyproject.toml constraints-lowest.txt $(VENV)/.made
-	$(PIP) install -c constraints-lowest.txt -e '.[test,fast,multiview]'
+	$(PIP) install -c constraints-lowest.txt -e '.[test,fast,multiview,files]'
 	@touch $@
 
 .PHONY: $(VENV)/.installed-newest  # every time: there may be newer ones
 $(VENV)/.installed-newest: $(VENV)/.made
-	$(PIP) install --upgrade --upgrade-strategy eager -e '.[test,fast,multiview,umap]'
+	$(PIP) install --upgrade --upgrade-strategy eager -e '.[test,fast,multiview,umap,files]'
 
 # What pytest-benchmark saves under .benchmarks is the history: pytest-benchmark compare.
 bench: $(VENV)/.installed-test  ## every benchmark beside the plain library call, into docs/benchmarks.md: an hour, on an idle machine

@@ -22,7 +22,7 @@ CODE = """
 from daskfc.baselines import KFED
 from daskfc.clustering import KMeans
 from daskfc.stores import Samples, Source
-from daskfc.stores.sources.formats.csv import Csv
+from daskfc.stores.sources.tables.csv import Csv
 
 class Method(KFED):
     '''k-FED by another name.'''

@@ -1,9 +1,13 @@
-"""``daskfc stores add|append|build|inspect|check``."""
+"""``daskfc stores look|add|append|build|inspect|check``."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 from rich import box
 from rich.filesize import decimal
 from rich.table import Table
@@ -14,11 +18,14 @@ from daskfc.cli.terminal.output import stdout_console
 from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
 from daskfc.stores import ClientStore, add_store, append_store, load_storage
+from daskfc.stores.building.looking import FileLook, look_at
 from daskfc.stores.layout.spelling import words_apart
+from daskfc.stores.sources.cells import Fault
 from daskfc.stores.store.ranges import column_warnings
 
 __all__ = ["stores"]
 
+_SHOWN = 4  # ours: bad cells of one kind that are told one by one
 _STORAGE = click.argument("storage", type=click.Path())
 _ROOT = click.option("--root", help="Folder or URL of the stores, in place of the file's own.")
 _OF_FILES = (
@@ -34,11 +41,25 @@ _OF_FILES = (
         help="What is written in place of a word, as M=male.",
     ),
     click.option("--dates", help="Columns that hold dates, as 2026-03-31, separated by commas."),
+    click.option("--date-format", help="How dates are written, as %d.%m.%Y."),
+    click.option(
+        "--rename", multiple=True, metavar="OLD=NEW", help="A column's name, and a new one for it."
+    ),
+    click.option(
+        "--censored",
+        type=click.Choice(["limit", "half", "missing"]),
+        help="What a cell such as <30 becomes.",
+    ),
+    click.option(
+        "--pivot", metavar="ROWS,NAMES,VALUES", help="Columns of a table with a row a measurement."
+    ),
+    click.option("--sheet", help="The sheet of a workbook."),
+    click.option("--sql", help="A query; FILE is a database, or postgresql://... and the like."),
     click.option("--format", "kind", help="csv, parquet, npz, ... where the name does not tell."),
     click.option("--delimiter", help="Between the fields of a csv; a comma by default."),
     click.option("--decimal", help="What begins the fraction of a number in a csv."),
     click.option("--thousands", help="What groups digits in a csv."),
-    click.option("--na", "na_values", multiple=True, help="What stands for no value in a csv."),
+    click.option("--na", "na_values", multiple=True, help="What stands for no value."),
     click.option("--encoding", help="Of a csv; utf-8 by default."),
     click.option("--no-header", is_flag=True, help="No line of a csv names the columns."),
 )
@@ -51,12 +72,27 @@ def _of_files(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+# options wait in this attribute until a command is made of the function
+_KNOWN = {
+    name for option in vars(_of_files(lambda: None))["__click_params__"] for name in option.opts
+}
+
+
 def _source(options: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a source that the options set."""
     keys = {**options, "format": options["kind"], "na_values": list(options["na_values"])}
     for name in ("columns", "categorical", "dates"):
         keys[name] = options[name].split(",") if options[name] else None
-    keys["words"] = dict(_pair(one) for one in options["words"])
+    keys["words"] = dict(_pair(one, "--word") for one in options["words"])
+    keys["rename"] = dict(_pair(one, "--rename") for one in options["rename"])
+    if options["pivot"]:
+        parts = options["pivot"].split(",")
+        if len(parts) not in (3, 4):
+            raise InvalidInput(
+                "--pivot must be the names of three columns, ROWS,NAMES,VALUES, and then perhaps "
+                f"what several values become, as mean; got {options['pivot']!r}. Correct it."
+            )
+        keys["pivot"] = dict(zip(("rows", "names", "values", "several"), parts, strict=False))
     keys["header"] = False if options["no_header"] else None
     return {
         key: value
@@ -65,11 +101,39 @@ def _source(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(text: str, flag: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (old and equals and new):
-        raise InvalidInput(f"--word must be OLD=NEW, as M=male; got {text!r}. Correct it.")
+        raise InvalidInput(f"{flag} must be OLD=NEW, as M=male; got {text!r}. Correct it.")
     return old, new
+
+
+_FLAGS = {"ids": "id", "labels": "label", "words": "word", "na_values": "na"}
+_SETTINGS = {
+    "source.missing: keep": "--keep-missing",
+    "source.header: false": "--no-header",
+    "Set source.pivot.several: ": "Add as the fourth part of --pivot: ",
+}
+
+
+def _with_flags(told: str) -> str:
+    """Return a sentence on a source with flags in place of keys, where flags are what is typed."""
+    for key, flag in _SETTINGS.items():
+        told = told.replace(key, flag)
+
+    def flag_of(found: re.Match[str]) -> str:
+        flag = f"--{_FLAGS.get(found[1], found[1].replace('_', '-'))}"
+        return flag if flag in _KNOWN else found[0]
+
+    return re.sub(r"source\.(\w+):?(?=\W|$)", flag_of, told)
+
+
+@contextmanager
+def _flags() -> Iterator[None]:
+    try:
+        yield
+    except InvalidInput as error:
+        raise type(error)(_with_flags(str(error))) from error
 
 
 @click.group()
@@ -125,7 +189,7 @@ def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) ->
     Example:
       daskfc stores add hospital-a patients.csv --id patient --label diagnosis
     """  # noqa: D301 - click reads \b
-    with exits(), shown_progress() as progress:
+    with exits(), _flags(), shown_progress() as progress:
         layout = {"dtype": options.pop("dtype"), "overwrite": options.pop("overwrite")}
         missing = {"missing": "keep"} if options.pop("keep_missing") else {}
         row = add_store(
@@ -138,6 +202,80 @@ def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) ->
         )
     _show([row])
     click.echo(f"In a storage file:\n  clients:\n    {name}: {{store: {row['url']!r}}}")
+
+
+@stores.command()
+@click.argument("file")
+@click.option("--client", help="The client's name in the YAML.  [default: the file's]")
+@click.option("--out", type=click.Path(), help="A storage file to write.")
+@_of_files
+def look(file: str, client: str | None, out: str | None, **options: Any) -> None:
+    """Show what a file holds, guess how to read it, and list every cell that is no feature.
+
+    Guesses delimiter, decimal mark, dates, ids, columns of words, codes for missing values and
+    limits such as <30; what an option says is not guessed. Prints the storage file that says so,
+    and writes it with --out. Values of the file are shown here and nowhere else.
+
+    \b
+    Example:
+      daskfc stores look patients.csv --client hospital-a --out storage/hospital-a.yaml
+    """  # noqa: D301 - click reads \b
+    with exits(), _flags():
+        found = look_at(file, _source(options))
+        name = client or re.sub(r"[^A-Za-z0-9_.-]", "-", Path(file.partition("?")[0]).stem)
+        document = {"clients": {name: {"source": found.keys}}}
+        load_storage(document)
+        written = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        _show_look(found)
+        click.echo(f"The storage file:\n{written}")
+        if out is not None:
+            _write_new(Path(out), written)
+        if found.faults:
+            raise InvalidInput(
+                f"{found.file}: bad cells are listed above, {len(found.faults)} in all. Mend them, "
+                "or change how the file is read."
+            )
+
+
+def _write_new(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InvalidInput(
+            f"{path} is there already. Choose another --out, or remove it."
+        ) from None
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be written ({type(error).__name__}). Choose another --out."
+        ) from None
+
+
+def _show_look(found: FileLook) -> None:
+    """Print first rows, what each column seems to be, and faults by column and rule."""
+    click.echo(f"{found.file}: {found.format}, {found.n_samples:,} samples")
+    rows = Table(box=box.SIMPLE_HEAD, title="First rows, as they are written")
+    for name in found.head.columns:
+        rows.add_column(Text(str(name)))
+    for row in found.head.astype("string").fillna("").to_numpy().tolist():
+        rows.add_row(*map(Text, row))
+    columns = Table(box=box.SIMPLE_HEAD)
+    for title in ("column", "read as", "empty", "note"):
+        columns.add_column(title, overflow="fold")
+    for own in found.columns:
+        notes = [*(f"{code!r} is no value" for code in own.codes), *map(_with_flags, own.doubts)]
+        notes += [f"written as {own.date_format}"] if own.date_format else []
+        notes += ["a limit such as <30 counts as 30"] if own.censored else []
+        columns.add_row(Text(own.name), own.kind, f"{own.gaps:,}", Text("; ".join(notes)))
+    if found.columns:
+        stdout_console().print(rows, columns)
+    groups: dict[tuple[str, str, str], list[Fault]] = {}
+    for fault in found.faults:
+        groups.setdefault((fault.column, fault.rule, fault.way_out), []).append(fault)
+    for (column, rule, way_out), faults in groups.items():
+        cells = ", ".join(f"{found.place(one.row)} {one.cell!r}" for one in faults[:_SHOWN])
+        more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        click.echo(f"column {column!r}: {_with_flags(rule)}: {cells}{more}. {_with_flags(way_out)}")
 
 
 @stores.command()
@@ -155,7 +293,7 @@ def append(store: str, files: tuple[str, ...], **options: Any) -> None:
     Example:
       daskfc stores append stores/hospital-a.zarr tuesday.csv --id patient --label diagnosis
     """  # noqa: D301 - click reads \b
-    with exits(), shown_progress() as progress:
+    with exits(), _flags(), shown_progress() as progress:
         row = append_store(
             store,
             files,

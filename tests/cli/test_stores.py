@@ -1,5 +1,7 @@
+import contextlib
 import re
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -131,7 +133,10 @@ def test_several_files_elsewhere(daskfc, patients, tmp_path):
 @pytest.mark.parametrize(
     ("args", "match"),
     [
-        (["a", "b.csv"], r"line 3, column 'weight': features must be numeric; got '\?'\. Set sour"),
+        (
+            ["a", "b.csv"],
+            r"line 3, column 'weight': features must be numeric; got '\?'\. Set --na if",
+        ),
         (["a", "b.csv", "--na", "?"], "line 3, column 'weight': features must be finite"),
         (["my hospital", "a.csv"], "client 'my hospital': .* Rename it"),
         (["a", "gone.csv"], "gone.csv: the source file is not there"),
@@ -173,3 +178,73 @@ def test_samples_are_appended(daskfc, patients, tmp_path):
     assert again.exit_code == 2
     assert "1 of 1 ids are there already" in again.stderr
     assert len(again.stderr.splitlines()) == 1
+
+
+def test_a_look_writes_the_storage_file(daskfc, tmp_path):
+    rows = [f"p{i};{i},5;{i % 28 + 1:02}.03.2025;{'fm'[i % 2]}" for i in range(12)]
+    text = "\n".join(["patient;age;visit;sex", *rows])
+    (tmp_path / "my file.csv").write_text(text, encoding="utf-8")
+    result = daskfc("stores", "look", "my file.csv", "--out", "s.yaml")
+    assert result.exit_code == 0, result.output
+    assert "First rows" in result.stdout
+    written = yaml.safe_load((tmp_path / "s.yaml").read_text(encoding="utf-8"))
+    assert result.stdout.endswith((tmp_path / "s.yaml").read_text(encoding="utf-8") + "\n")
+    assert written["clients"]["my-file"]["source"]["date_format"] == {"visit": "%d.%m.%Y"}
+    built = daskfc("stores", "build", "s.yaml")
+    assert built.exit_code == 0, built.output
+    store = ClientStore.open(str(tmp_path / "stores" / "s" / "my-file.zarr"))
+    assert store.feature_names == ("age", "visit", "sex")
+    again = daskfc("stores", "look", "my file.csv", "--out", "s.yaml")
+    assert again.exit_code == 2
+    assert "s.yaml is there already" in again.stderr
+
+
+def test_a_look_lists_all_faults_and_names_flags(daskfc, tmp_path):
+    rows = [f"p{i},{i},{i}.5" for i in range(20)]
+    rows[3], rows[5] = "p3,three,1", "p5,five,<7"
+    (tmp_path / "a.csv").write_text("\n".join(["id,a,b", *rows]), encoding="utf-8")
+    result = daskfc("stores", "look", "a.csv", "--censored", "limit")
+    assert result.exit_code == 2
+    assert "line 5 'three', line 7 'five'." in result.stdout
+    assert "Name the column in --categorical" in result.stdout
+    assert "bad cells are listed above, 2 in all" in result.stderr
+    added = daskfc("stores", "add", "a", "a.csv", "--id", "id")
+    assert added.exit_code == 2
+    assert "line 5, column 'a'" in added.stderr
+    assert "--categorical, as --label or as --id" in added.stderr
+    assert "source." not in added.stderr
+    assert "three" not in added.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "match"),
+    [
+        (["--pivot", "a,b"], "--pivot must be the names of three columns"),
+        (["--rename", "a"], "--rename must be OLD=NEW"),
+        (["--rename", "c=d"], "--rename must name columns that are there; 'c' is not"),
+        (["--date-format", "%Y"], "'date_format' means something to columns that 'dates' names"),
+        (["--sheet", "x"], "--sheet means nothing to the format 'csv'"),
+        (["--sql", "select 1"], "--sql means nothing to the format 'csv'"),
+    ],
+)
+def test_flags_that_do_not_go(daskfc, tmp_path, args, match):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    result = daskfc("stores", "add", "a", "a.csv", *args)
+    assert result.exit_code == 2
+    assert re.search(match, result.stderr)
+    assert not list(tmp_path.glob("stores/*"))
+
+
+def test_a_query_on_the_command_line(daskfc, tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "lab.db")) as database:
+        database.execute("create table lab (patient text, age int)")
+        database.execute("insert into lab values ('p1', 61), ('p2', 58)")
+        database.commit()
+    result = daskfc("stores", "add", "a", "lab.db", "--sql", "select * from lab", "--id", "patient")
+    assert result.exit_code == 0, result.output
+    assert ClientStore.open(str(tmp_path / "stores" / "a.zarr")).rows(0, 2).tolist() == [[61], [58]]
+    uri = "postgresql://reader:secret7391@db/clinic"
+    refused = daskfc("stores", "add", "b", uri, "--sql", "select 1")
+    assert refused.exit_code == 2
+    assert "must hold no password" in refused.stderr
+    assert "7391" not in refused.stderr

@@ -1,14 +1,18 @@
 """Stores and files of others: damaged or made on purpose, they are read rightly or refused."""
 
+import contextlib
 import json
 import pickle
+import sqlite3
 import warnings
 from collections import defaultdict
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.io
+import xarray as xr
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,6 +128,14 @@ def sources(folder):
         folder / "graph.npz", X=X, A_indices=graph.indices, A_indptr=graph.indptr, A_shape=(5, 5)
     )
     scipy.io.savemat(folder / "t.mat", {"X": X, "Y": LABELS[:, None]}, do_compression=True)
+    batch = pa.RecordBatch.from_pandas(table)
+    with pa.ipc.new_stream(folder / "t.arrows", batch.schema) as file:
+        file.write_batch(batch)
+    table.to_excel(folder / "t.xlsx", index=False)
+    table.to_json(folder / "t.jsonl", orient="records", lines=True)
+    with contextlib.closing(sqlite3.connect(folder / "t.sqlite")) as database:
+        table.to_sql("t", database, index=False)
+    xr.Dataset({"X": (("row", "column"), X)}).to_netcdf(folder / "t.nc", engine="scipy")
     (folder / "t.libsvm").write_text("1 1:0.5 3:2\n0 2:1\n")
     idx = b"\0\0\x08\x03" + np.array([5, 2, 2], ">u4").tobytes() + bytes(range(20))
     (folder / "t-idx3-ubyte").write_bytes(idx)
@@ -134,6 +146,11 @@ def sources(folder):
         "t.npz": {},
         "graph.npz": {},
         "t.mat": {},
+        "t.arrows": {"labels": "y"},
+        "t.xlsx": {"labels": "y"},
+        "t.jsonl": {"labels": "y"},
+        "t.sqlite": {"labels": "y", "sql": "select * from t"},
+        "t.nc": {"features": "X"},
         "t.libsvm": {},
         "t-idx3-ubyte": {"format": "idx"},
     }
@@ -141,6 +158,7 @@ def sources(folder):
 
 FILES = (
     "t.csv", "t.parquet", "t.feather", "t.npz", "graph.npz", "t.mat", "t.libsvm", "t-idx3-ubyte",
+    "t.arrows", "t.xlsx", "t.jsonl", "t.sqlite", "t.nc",
 )  # fmt: skip
 
 

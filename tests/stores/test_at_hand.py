@@ -158,8 +158,10 @@ def test_one_file_changes(hospitals, tmp_path):
     assert storage.open()["hospital-b"].n_samples == 5
     changed = {**hospitals["clients"]}
     changed["hospital-c"] = {"source": {**changed["hospital-c"]["source"], "columns": ["age"]}}
-    with pytest.raises(StoreError, match=r"'hospital-c': .* was made from another storage file"):
+    with pytest.raises(InvalidInput, match="clients 'hospital-a' and 'hospital-c' both have a col"):
         load_storage({**hospitals, "clients": changed}).ensure()
+    load_storage(hospitals).ensure()
+    assert storage.open()["hospital-c"].n_features == 3
     assert before.keys() == {"hospital-a", "hospital-b", "hospital-c"}
 
 
@@ -208,7 +210,7 @@ def test_a_fault_names_client_and_line(hospitals, tmp_path):
         ({}, "must have a 'store' that exists, or a 'source'"),
         ({"source": {"path": "a.npz", "decimal": ","}}, "source.decimal means nothing to"),
         ({"source": {"path": "a.what"}}, "cannot be told from its name"),
-        ({"source": {}}, "exactly one of 'dataset', 'path' and 'views'"),
+        ({"source": {}}, "exactly one of 'dataset', 'path', 'uri' and 'views'"),
     ],
 )
 def test_clients_that_cannot_be(client, match):

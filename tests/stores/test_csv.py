@@ -101,6 +101,21 @@ REFUSED = {
         {"delimiter": ";"},
         r"got grouped digits\. Set source.thousands: '\.', and source.decimal: ','",
     ),
+    "a point that groups no digits": (
+        "a;b\n1.234,5;2\n110.0;3\n",
+        {"delimiter": ";", "decimal": ",", "thousands": "."},
+        r"line 3, column 'a': .* got a decimal point where source.decimal is another mark",
+    ),
+    "a comma that groups no digits": (
+        'a,b\n"1,234.5",2\n"12,5",3\n',
+        {"thousands": ","},
+        r"line 3, column 'a': .* got a comma in a number",
+    ),
+    "a date where points group digits": (
+        "a;b\n1.234,5;2\n03.02.2025;3\n",
+        {"delimiter": ";", "decimal": ",", "thousands": "."},
+        r"line 3, column 'a': .* got a date",
+    ),
     "German thousands": (
         "a;b\n1,5;2\n1.234;3\n",
         {"delimiter": ";", "decimal": ","},

@@ -1,4 +1,7 @@
+import contextlib
 import gzip
+import json
+import sqlite3
 import struct
 
 import numpy as np
@@ -6,7 +9,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as pf
 import pytest
+import xarray as xr
 import zarr
+from scipy import sparse
 from scipy.io import savemat
 from sklearn.datasets import dump_svmlight_file
 
@@ -100,6 +105,104 @@ def write_other_zarr(folder):
     return {"path": folder / "o.zarr"}
 
 
+def write_arrow(folder):
+    """A file of Arrow, and beside it a stream of the same."""
+    table = pa.Table.from_pandas(frame())
+    with pa.ipc.new_file(folder / "t.arrow", table.schema) as file:
+        file.write_table(table, 5)
+    return {"path": folder / "t.arrow", "labels": "kind", "ids": "key"}
+
+
+def write_arrow_stream(folder):
+    table = pa.Table.from_pandas(frame())
+    with pa.ipc.new_stream(folder / "t.arrows", table.schema) as file:
+        file.write_table(table, 5)
+    return {"path": folder / "t.arrows", "labels": "kind", "ids": "key"}
+
+
+def write_excel(folder):
+    pytest.importorskip("python_calamine")
+    frame().to_excel(folder / "t.xlsx", index=False, engine="openpyxl")
+    return {"path": folder / "t.xlsx", "labels": "kind", "ids": "key"}
+
+
+def write_sqlite(folder):
+    with contextlib.closing(sqlite3.connect(folder / "t.sqlite")) as database:
+        frame().to_sql("samples", database, index=False)
+    keys = {"labels": "kind", "ids": "key"}
+    return {"path": folder / "t.sqlite", "sql": "select * from samples", **keys}
+
+
+def write_duckdb(folder):
+    duckdb = pytest.importorskip("duckdb")
+    table = frame()  # which the query names
+    with contextlib.closing(duckdb.connect(folder / "t.duckdb")) as database:
+        database.register("given", table)
+        database.execute("create table samples as select * from given")
+    keys = {"labels": "kind", "ids": "key"}
+    return {"path": folder / "t.duckdb", "sql": "select * from samples", **keys}
+
+
+def write_json_lines(folder):
+    frame().to_json(folder / "t.jsonl", orient="records", lines=True, double_precision=15)
+    return {"path": folder / "t.jsonl", "labels": "kind", "ids": "key"}
+
+
+def write_json(folder):
+    text = json.dumps(frame().to_dict("records"), indent=1)
+    (folder / "t.json.gz").write_bytes(gzip.compress(f"\n {text}".encode()))
+    return {"path": folder / "t.json.gz", "labels": "kind", "ids": "key"}
+
+
+def data_set():
+    """The samples as xarray has them, in one array, and labels beside."""
+    array = xr.DataArray(X, dims=["person", "gene"], coords={"gene": ["p", "q", "r"]})
+    return xr.Dataset({"X": array, "kind": ("person", y)})
+
+
+def write_netcdf(folder):
+    data_set().to_netcdf(folder / "t.nc", engine="scipy")
+    return {"path": folder / "t.nc", "features": "X", "labels": "kind"}
+
+
+def write_netcdf4(folder):
+    pytest.importorskip("h5netcdf")
+    keyed = data_set().assign_coords(person=[f"s{i}" for i in range(11)])
+    keyed.to_netcdf(folder / "t.nc4", engine="h5netcdf")
+    return {"path": folder / "t.nc4", "features": "X", "labels": "kind", "ids": "person"}
+
+
+def write_netcdf_table(folder):
+    table = xr.Dataset.from_dataframe(frame().set_index("key"))
+    table.to_netcdf(folder / "t.nc", engine="scipy")
+    return {"path": folder / "t.nc", "labels": "kind", "ids": "key"}
+
+
+def write_xarray_zarr(folder):
+    data_set().drop_vars("gene").to_zarr(folder / "t.zarr", zarr_format=3, consolidated=False)
+    return {"path": folder / "t.zarr", "format": "xarray", "features": "X", "labels": "kind"}
+
+
+def write_h5ad(folder, matrix=X, name="X"):
+    anndata = pytest.importorskip("anndata")
+    # anndata for Python 3.11 writes no strings of pandas 3
+    names, genes = ([f"s{i}" for i in range(11)], ["p", "q", "r"])
+    obs = pd.DataFrame({"kind": y}, index=pd.Index(names, dtype=object))
+    genes = pd.DataFrame(index=pd.Index(genes, dtype=object))
+    data = anndata.AnnData(matrix, obs=obs, var=genes)
+    data.layers["counts"] = matrix
+    data.write_h5ad(folder / "t.h5ad")
+    return {"path": folder / "t.h5ad", "labels": "kind", "features": name}
+
+
+def write_h5ad_by_rows(folder):
+    return write_h5ad(folder, sparse.csr_matrix(X), "layers/counts")
+
+
+def write_h5ad_by_columns(folder):
+    return write_h5ad(folder, sparse.csc_matrix(X))
+
+
 WRITERS = [
     write_npz,
     write_csv,
@@ -112,6 +215,20 @@ WRITERS = [
     write_mat,
     write_own_zarr,
     write_other_zarr,
+    write_arrow,
+    write_arrow_stream,
+    write_excel,
+    write_sqlite,
+    write_duckdb,
+    write_json_lines,
+    write_json,
+    write_netcdf,
+    write_netcdf4,
+    write_netcdf_table,
+    write_xarray_zarr,
+    write_h5ad,
+    write_h5ad_by_rows,
+    write_h5ad_by_columns,
 ]
 
 
@@ -124,7 +241,8 @@ def test_every_format_gives_the_same_samples(write, tmp_path):
     np.testing.assert_array_equal(read(samples, 100), X)  # and a second time
     np.testing.assert_array_equal(samples.labels, y)
     assert samples.n_samples == 11
-    ids = [f"s{i}" if keys.get("ids") else str(i) for i in range(11)]
+    named = keys.get("ids") or str(keys["path"]).endswith("h5ad")  # which always has names
+    ids = [f"s{i}" if named else str(i) for i in range(11)]
     assert samples.ids().tolist() == ids
 
 
@@ -137,8 +255,13 @@ def test_missing_file(write, tmp_path):
     assert fingerprint(SourceConfig(**(keys | {"path": gone}))) is None
 
 
-@pytest.mark.parametrize("name", ["npz", "parquet", "feather", "idx", "libsvm", "mat"])
+@pytest.mark.parametrize(
+    "name",
+    ["npz", "parquet", "feather", "idx", "libsvm", "mat", "excel", "xarray", "h5ad"],
+)
 def test_not_of_the_format(name, tmp_path):
+    needed = {"excel": "python_calamine", "h5ad": "anndata"}
+    pytest.importorskip(needed.get(name, "numpy"))
     (tmp_path / "file").write_bytes(b"certainly not it\n")
     with pytest.raises(StoreError, match=f"cannot be read as {name}"):
         opened(tmp_path / "file", format=name)
@@ -283,8 +406,8 @@ def test_formats_and_their_keys():
         assert {format_of(SourceConfig(path=name)) for name in names[key]} <= {key}
     with pytest.raises(StoreError, match="cannot be told from its name"):
         format_of(SourceConfig(path="a.xyz"))
-    with pytest.raises(StoreError, match=r"source.format must be one of .* got 'excel'"):
-        format_of(SourceConfig(path="a.xyz", format="excel"))
+    with pytest.raises(StoreError, match=r"source.format must be one of .* got 'words'"):
+        format_of(SourceConfig(path="a.xyz", format="words"))
     with pytest.raises(StoreError, match=r"source.delimiter means nothing to the format 'npz'"):
         check_source(SourceConfig(path="a.npz", delimiter=";"))
     with pytest.raises(StoreError, match="got 'moons'"):

@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.stores import ClientStore, Storage, load_storage, write_store
+from daskfc.runs.pipeline.parties import locate
+from daskfc.stores import ClientStore, Storage, append_samples, load_storage, write_store
+from daskfc.stores.store.clusters import write_clusters
 
 FILES = sorted((Path(__file__).parents[2] / "storage").glob("*.yaml"))
 IRIS = {
@@ -80,10 +82,122 @@ def test_build_refuses_and_ensure_reuses(root):
     assert storage.ensure(root, progress=lambda *at: calls.append(at)) == urls
     assert calls == []
     other = load_storage({**IRIS, "layout": {"dtype": "float64"}})
-    with pytest.raises(StoreError, match=r"client 'client-1'.* made from another storage file"):
-        other.ensure(root)
     other.build(root, overwrite=True)
     assert ClientStore.open(urls["client-2"]).dtype == np.float64
+
+
+# -- stores that follow an edit --------------------------------------------------------------------
+
+
+def test_stores_follow_an_edit_of_the_file(root):
+    urls = load_storage(IRIS).ensure(root)
+    keys = [ClientStore.open(url).id_key() for url in urls.values()]
+    edited = load_storage({**IRIS, "layout": {"dtype": "float64"}})
+    assert edited.ensure(root) == urls
+    opened = [ClientStore.open(url, verify=True) for url in urls.values()]
+    assert {store.dtype for store in opened} == {np.dtype("float64")}
+    assert [store.id_key() for store in opened] == keys  # so that earlier labels find their ids
+    builds = [store.build_id for store in opened]
+    edited.ensure(root)
+    assert [ClientStore.open(url).build_id for url in urls.values()] == builds
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name in "ab":
+        table = pd.DataFrame({"id": [f"{name}{i}" for i in range(4)], "x": np.arange(4.0), "y": 1})
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+
+    def of(**keys):
+        sources = {name: {"path": str(tmp_path / f"{name}.csv"), "ids": "id"} for name in "ab"}
+        sources["b"] |= keys
+        clients = {name: {"source": source} for name, source in sources.items()}
+        return load_storage({"clients": clients, "root": str(tmp_path / "stores")})
+
+    return of
+
+
+def test_only_the_client_that_was_edited_is_made_again(files):
+    urls = files(multiply={"x": 1}).ensure()
+    before = {name: ClientStore.open(url).build_id for name, url in urls.items()}
+    files(multiply={"x": 2}).ensure()
+    stores = {name: ClientStore.open(url) for name, url in urls.items()}
+    assert stores["a"].build_id == before["a"]
+    assert stores["b"].build_id != before["b"]
+    assert stores["b"].rows(0, 4)[:, 0].tolist() == [0, 2, 4, 6]
+
+
+def test_nothing_is_lost_by_an_edit(files, tmp_path):
+    urls = files().ensure()
+    edited = files(multiply={"x": 2})
+    write_clusters(ClientStore.open(urls["b"]), "night", np.zeros((4, 1), np.int64), ["cluster"])
+    with pytest.raises(StoreError, match="another storage file, and clusters were put into it"):
+        edited.ensure()
+    files().build(overwrite=True)
+    append_samples(urls["b"], pd.DataFrame({"id": ["b9"], "x": [1.0], "y": [1]}), "id")
+    with pytest.raises(StoreError, match="another storage file, and samples were appended to it"):
+        edited.ensure()
+    files().build(overwrite=True)
+    (tmp_path / "b.csv").write_text("id,x,y\nb0,7,1\n")  # the store has the only copy of the others
+    with pytest.raises(StoreError, match="made from an earlier version of the source"):
+        edited.ensure()
+    (tmp_path / "b.csv").unlink()
+    with pytest.raises(StoreError, match=r"client 'b': .* made from another storage file"):
+        edited.ensure()
+    write_store(urls["b"], "b", np.ones((2, 2)), ["p", "q"], overwrite=True)
+    with pytest.raises(StoreError, match="client 'b'"):  # by hand, of no file
+        files().ensure()
+    assert ClientStore.open(urls["b"]).sample_ids().tolist() == ["p", "q"]
+
+
+def test_a_bundled_set_replaces_no_store_of_a_file(tmp_path):
+    X = np.arange(20.0).reshape(10, 2)
+    np.savez(tmp_path / "t.npz", X=X)
+    partition = {"scheme": "iid", "clients": 2}
+    first = {"source": {"path": str(tmp_path / "t.npz")}, "partition": partition}
+    load_storage({**first, "root": str(tmp_path)}).ensure()
+    other = load_storage({**IRIS, "root": str(tmp_path)})
+    with pytest.raises(StoreError, match="made from another storage file"):
+        other.ensure()
+
+
+# -- gaps ------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_that_imputes_needs_no_word_in_the_file(files, tmp_path):
+    (tmp_path / "b.csv").write_text("id,x,y\nb0,,1\nb1,3,2\n")
+    with pytest.raises(StoreError, match=r"line 2, column 'x': .* got a missing value"):
+        files().ensure()
+    urls = files().ensure(gaps=True)
+    stores = {name: ClientStore.open(url, verify=True) for name, url in urls.items()}
+    assert {name: store.missing for name, store in stores.items()} == {"a": False, "b": True}
+    np.testing.assert_array_equal(stores["b"].rows(0, 2), [[np.nan, 1], [3, 2]])
+    files().ensure()  # the store is that of the file
+
+
+@pytest.mark.parametrize(
+    "prepare", [["impute"], [{"impute": {"strategy": "median"}}, "standardise"]]
+)
+def test_a_run_tells_the_storage_that_its_pipeline_imputes(files, tmp_path, prepare):
+    (tmp_path / "b.csv").write_text("id,x,y\nb0,,1\nb1,3,2\n")
+    storage = files().model_dump(exclude_none=True)
+    with pytest.raises(StoreError, match="missing value"):
+        locate(storage, {"cluster": "local"}, prepare=["standardise"])
+    located = locate(storage, {"cluster": "local"}, prepare=prepare)
+    assert located.stores["b"].missing
+
+
+def test_gaps_of_a_source_that_is_dealt(tmp_path):
+    lines = [f"{i},{'' if i == 3 else i}" for i in range(8)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y", *lines]))
+    source = {"path": str(tmp_path / "t.csv")}
+    document = {"source": source, "partition": {"scheme": "iid", "clients": 2}}
+    storage = load_storage({**document, "root": str(tmp_path / "stores")})
+    with pytest.raises(StoreError, match="missing value"):
+        storage.ensure()
+    assert not list(tmp_path.glob("stores/*"))
+    stores = map(ClientStore.open, storage.ensure(gaps=True).values())
+    assert all(store.missing for store in stores)
 
 
 def test_ensure_builds_only_what_is_missing(root):
@@ -223,7 +337,7 @@ def change(**sections):
     [
         ({**IRIS, "sauce": 1}, "key 'sauce' is not known there"),
         (change(source={"colour": 1}), "key 'source.colour' is not known there"),
-        (change(source={"path": "a.npz"}), "exactly one of 'dataset', 'path' and 'views'"),
+        (change(source={"path": "a.npz"}), "exactly one of 'dataset', 'path', 'uri' and 'views'"),
         ({"source": {"dataset": "iris"}}, "'source' and 'partition' must be given together"),
         ({}, "exactly one of 'source' and 'clients'"),
         (

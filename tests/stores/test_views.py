@@ -459,7 +459,7 @@ def test_a_view_that_shrinks_while_it_is_read(files):
         ),
         (
             {"views": {"a": {"path": "a.csv"}, "b": {"path": "b.csv"}}, "path": "c.csv"},
-            "exactly one of 'dataset', 'path' and 'views'",
+            "exactly one of 'dataset', 'path', 'uri' and 'views'",
         ),
         (
             {"views": {"a": {"path": "a.csv"}, "b": {"path": "b.csv"}}, "ids": "patient"},

@@ -350,7 +350,7 @@ def prepare(
     definition = check_pipeline(definition).pipeline  # first: stores may take a while to build
     if since is not None:
         earlier_run(since, None)
-    located = locate(storage, cluster, progress)
+    located = locate(storage, cluster, progress, definition.prepare)
     parties = located.record
     checked = check_pipeline(
         definition,

@@ -1,6 +1,6 @@
 """Find the clients' stores by the storage and cluster files, and open the federation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -11,6 +11,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.federation.driver.opening import who_takes_part
 from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
+from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
@@ -36,8 +37,12 @@ def locate(
     storage: str | PathLike[str] | Mapping[str, Any] | None,
     cluster: str | PathLike[str] | Mapping[str, Any] | None,
     progress: Any = None,
+    prepare: Sequence[Any] = (),
 ) -> Located:
-    """Find every client's store and build missing ones; on a running cluster, name the clients."""
+    """Find every client's store and build missing ones, with gaps if `prepare` has impute.
+
+    On a running cluster only the clients are named.
+    """
     where = load_cluster(cluster)
     found: dict[str, Any] = {"cluster": where.model_dump(mode="json")}
     loaded = None
@@ -59,7 +64,8 @@ def locate(
         if progress is not None:
             progress("building the stores", done, total)
 
-    urls = loaded.ensure(progress=told)
+    imputes = "impute" in [name for name, _ in Prepare(prepare).steps]
+    urls = loaded.ensure(progress=told, gaps=imputes)
     stores = loaded.open()
     return Located(
         {

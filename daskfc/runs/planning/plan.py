@@ -245,7 +245,7 @@ None; got 0.
     """
     definition = load_pipeline(pipeline, params=params, overrides=overrides)
     definition = check_pipeline(definition).pipeline
-    stores = _stores(storage, cluster, progress)
+    stores = _stores(storage, cluster, progress, definition.prepare)
     n_samples = {name: store.n_samples for name, store in stores.items()}
     checked = check_pipeline(
         definition, n_clients=len(stores), n_samples=number_of_samples(stores), stores=stores
@@ -333,10 +333,13 @@ def _parts(
 
 
 def _stores(
-    storage: Source | None, cluster: Source | None, progress: Progress | None
+    storage: Source | None,
+    cluster: Source | None,
+    progress: Progress | None,
+    prepare: tuple[Any, ...],
 ) -> Mapping[str, ClientStore]:
     """Open every client's store, for a running cluster too if its stores can be read here."""
-    located = locate(storage, cluster, progress)
+    located = locate(storage, cluster, progress, prepare)
     if located.stores is not None:
         return located.stores
     wanted = "a storage file whose stores can be read here, such as made-up ones of the same sizes"

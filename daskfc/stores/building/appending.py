@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.stores.building.at_hand import Given, samples_at_hand, source_of
+from daskfc.stores.building.at_hand import Given, samples_at_hand, source_at
 from daskfc.stores.building.building import Progress, described, write_samples
 from daskfc.stores.layout.layout import positions_of_repeats
 from daskfc.stores.layout.locations import local_path, resolve_url
@@ -94,9 +94,10 @@ def append_store(
             "words": store.attributes.get("words"),
         }
         keys = {key: value for key, value in {**known, **(source or {})}.items() if value}
-        parts = [open_source(source_of({"path": file, **keys}, file)) for file in files]
-        named = keys.get("labels") is not None
-        return _grow(store, stacked(parts, files), ", ".join(files), named, progress)
+        sources = [source_at(file, keys) for file in files]
+        names = [one.where for one in sources]
+        new = stacked([open_source(one) for one in sources], names)
+        return _grow(store, new, ", ".join(names), keys.get("labels") is not None, progress)
 
 
 def append_samples(

@@ -24,7 +24,7 @@ from daskfc.stores.layout.spelling import Spelling, WordMap, word_map
 from daskfc.stores.sources.cells import Cells, words_of
 from daskfc.stores.sources.readers import open_source
 
-__all__ = ["Given", "numbered", "samples_at_hand", "source_of"]
+__all__ = ["Given", "numbered", "samples_at_hand", "source_at", "source_of"]
 
 if TYPE_CHECKING:
     from dask.array import Array
@@ -117,6 +117,13 @@ def _of_file(
             raise StoreError(f"{path}: {key} of a file must be the name of a column or an array.")
     keys = {"ids": ids, "labels": labels, "columns": None if columns is None else list(columns)}
     return open_source(source_of({"path": path, **keys, **kinds}, path))
+
+
+def source_at(place: str, keys: Mapping[str, Any]) -> SourceConfig:
+    """Return the checked source of a file, or of a database for a URI and a query."""
+    if "sql" in keys and "://" in place:
+        return source_of({"uri": place, **keys}, "the database")  # its URI names a user
+    return source_of({"path": place, **keys}, place)
 
 
 def source_of(keys: Mapping[str, Any], where: str) -> SourceConfig:

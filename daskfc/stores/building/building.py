@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,13 +16,16 @@ from daskfc.stores.layout.locations import check_space
 from daskfc.stores.layout.samples import Samples
 from daskfc.stores.layout.staging import store_exists
 from daskfc.stores.layout.writer import StoreWriter, bytes_needed
-from daskfc.stores.sources.readers import open_source
+from daskfc.stores.sources.cells import MissingValues
+from daskfc.stores.sources.readers import fingerprint, open_source
 from daskfc.stores.store.client import ClientStore
+from daskfc.stores.store.clusters import cluster_names
 
 __all__ = [
     "Origin",
     "Progress",
     "described",
+    "keeping_gaps",
     "views_of_store",
     "write_own",
     "write_samples",
@@ -39,23 +42,51 @@ class Origin:
 
     digest: str
     fingerprint: str | None
+    bundled: bool
+
+    @classmethod
+    def of(cls, source: SourceConfig, digest: str) -> Self:
+        """Return the origin of a store that is made of a source now."""
+        return cls(digest, fingerprint(source), source.dataset is not None)
 
     @property
     def attributes(self) -> dict[str, Any]:
         """What the store records of it."""
         return {"storage_digest": self.digest, "source_fingerprint": self.fingerprint}
 
-    def check(self, name: str, store: ClientStore) -> None:
-        """Raise if a store has another origin; say whether storage file or source changed."""
+    def is_past(self, name: str, store: ClientStore) -> bool:
+        """Return whether a store is to follow an edit of the storage file; raise if that loses.
+
+        Nothing is lost where its files are those that it was made from, or scikit-learn's, no
+        samples were appended and no clusters put into it.
+        """
         recorded, stamp = store.attributes, self.fingerprint
         same_source = stamp is None or recorded.get("source_fingerprint") == stamp
         if recorded.get("storage_digest") == self.digest and same_source:
-            return
+            return False
+        remade = recorded.get("source_fingerprint") == stamp and bool(stamp or self.bundled)
+        more = [
+            *(["samples were appended to it"] if recorded.get("appended") else []),
+            *(["clusters were put into it"] if cluster_names(store) else []),
+        ]
+        if remade and not more and "storage_digest" in recorded:
+            return True
         what = "another storage file" if same_source else "an earlier version of the source"
         raise StoreError(
-            f"client {name!r}: the store {store.url} was made from {what}; build again with "
-            f"'daskfc stores build --overwrite', or choose another root."
+            f"client {name!r}: the store {store.url} was made from {what}"
+            f"{''.join(f', and {one}' for one in more)}; build again with 'daskfc stores build "
+            "--overwrite', or choose another root."
         )
+
+
+def keeping_gaps(source: SourceConfig, gaps: bool, write: Callable[[SourceConfig], None]) -> None:
+    """Write a source; with `gaps`, one whose cells are empty as if it had said missing: keep."""
+    try:
+        write(source)
+    except MissingValues:
+        if not gaps or source.views is not None:
+            raise
+        write(source.model_copy(update={"missing": "keep"}))
 
 
 def write_own(
@@ -85,7 +116,7 @@ def write_own(
         )
     except StoreError as error:
         told = str(error)
-        raise StoreError(told if name in told else f"client {name!r}: {told}") from error
+        raise type(error)(told if name in told else f"client {name!r}: {told}") from error
 
 
 def write_samples(

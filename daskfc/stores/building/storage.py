@@ -23,6 +23,7 @@ from daskfc.stores.building.building import (
     Origin,
     Progress,
     described,
+    keeping_gaps,
     views_of_store,
     write_own,
     write_shares,
@@ -34,7 +35,7 @@ from daskfc.stores.dealing.views import view_clients
 from daskfc.stores.layout.layout import digest_of, positions_of_repeats
 from daskfc.stores.layout.locations import resolve_url
 from daskfc.stores.layout.staging import store_exists, unfinished
-from daskfc.stores.sources.readers import check_source, fingerprint, open_source, view_names
+from daskfc.stores.sources.readers import check_source, open_source, view_names
 from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.together import check_owner, check_together
 from daskfc.yaml_files import read_mapping
@@ -281,18 +282,21 @@ class Storage(BaseModel):
     def _origins(self, urls: Mapping[str, str]) -> dict[str, Origin]:
         """Return the origins of the stores that are built here."""
         if self.source is not None:
-            return dict.fromkeys(urls, Origin(self.digest, fingerprint(self.source)))
+            return dict.fromkeys(urls, Origin.of(self.source, self.digest))
         origins = {}
         for name, source in self._own_sources().items():
             told: dict[str, BaseModel] = {"source": source, "layout": self.layout}
             plain = {k: v.model_dump(mode="json", exclude_none=True) for k, v in told.items()}
-            origins[name] = Origin(digest_of(plain), fingerprint(source))
+            origins[name] = Origin.of(source, digest_of(plain))
         return origins
 
     def ensure(
-        self, root: str | None = None, *, progress: Progress | None = None
+        self, root: str | None = None, *, progress: Progress | None = None, gaps: bool = False
     ) -> dict[str, str]:
-        """Build the stores that are missing, and use those made earlier from the same file.
+        """Build the stores that are missing, or older than an edit of the file, and use the others.
+
+        A store is made again where that loses nothing: of the same files, without samples that were
+        appended and clusters that were put into it.
 
         Parameters
         ----------
@@ -300,6 +304,8 @@ class Storage(BaseModel):
             Instead of the file's own root.
         progress : callable, optional
             Called with rows done and rows in all, when anything is built.
+        gaps : bool
+            Whether cells may be empty in sources that do not say so, for a pipeline that imputes.
 
         Returns
         -------
@@ -309,19 +315,19 @@ class Storage(BaseModel):
         Raises
         ------
         StoreError
-            When an existing store was made from something else.
+            When an existing store was made from something else, or would lose something.
         """
         urls = self.client_urls(root)
         origins = self._origins(urls)
         half = {name for name, origin in origins.items() if unfinished(urls[name], origin.digest)}
-        missing = {}
+        missing, past = {}, False
         for name, origin in origins.items():
             if name in half or not store_exists(urls[name]):
                 missing[name] = urls[name]
-            else:
-                origin.check(name, ClientStore.open(urls[name]))
+            elif origin.is_past(name, ClientStore.open(urls[name])):
+                missing[name], past = urls[name], True
         if missing:
-            self._write(urls, missing, bool(half), progress)
+            self._write(urls, missing, past or bool(half), progress, gaps)
         self.open(root)
         return urls
 
@@ -331,38 +337,38 @@ class Storage(BaseModel):
         wanted: Mapping[str, str],
         overwrite: bool,
         progress: Progress | None,
+        gaps: bool = False,
     ) -> None:
         """Write the wanted stores; those of one source are put in place together at the end."""
         origins = self._origins(wanted)
-        if self.source is None:
-            sources = self._own_sources()
-            for name, url in wanted.items():
-                write_own(
-                    url,
-                    name,
-                    sources[name],
-                    origin=origins[name],
-                    layout=self.layout,
-                    overwrite=overwrite,
-                    progress=progress,
+        how: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "layout": self.layout}
+        for name, source in self._own_sources().items():
+            if name in wanted:
+                own = {"origin": origins[name], **how}
+                keeping_gaps(
+                    source,
+                    gaps,
+                    lambda one: write_own(wanted[name], name, one, **own),  # noqa: B023
                 )
-            return
+        if self.source is not None:
+            told = next(iter(origins.values())).attributes
+            keeping_gaps(self.source, gaps, lambda one: self._deal(one, urls, wanted, told, how))
+
+    def _deal(
+        self,
+        source: SourceConfig,
+        urls: Mapping[str, str],
+        wanted: Mapping[str, str],
+        told: Mapping[str, Any],
+        how: Mapping[str, Any],
+    ) -> None:
         assert self.partition is not None
-        provenance: dict[str, Any] = next(iter(origins.values())).attributes
-        samples = open_source(self.source)
+        samples = open_source(source)
+        provenance = dict(told)
         if self.partition.scheme == "views":
             provenance["storage_views"] = [view.name for view in samples.views]
-        shares = deal(samples, self.partition, self.name)
-        write_shares(
-            samples,
-            dict(zip(urls, shares, strict=True)),
-            wanted,
-            layout=self.layout,
-            overwrite=overwrite,
-            attributes=provenance,
-            progress=progress,
-            storage=self.name,
-        )
+        shares = dict(zip(urls, deal(samples, self.partition, self.name), strict=True))
+        write_shares(samples, shares, wanted, attributes=provenance, storage=self.name, **how)
 
     def open(self, root: str | None = None, *, verify: bool = False) -> dict[str, ClientStore]:
         """Open every client's store, and check that it is its own and that all fit together.

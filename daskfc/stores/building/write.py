@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from daskfc.errors import StoreError
-from daskfc.stores.building.at_hand import Given, samples_at_hand, source_of
+from daskfc.stores.building.at_hand import Given, samples_at_hand, source_at
 from daskfc.stores.building.building import Progress, described, write_samples
 from daskfc.stores.dealing.names import client_name
 from daskfc.stores.layout.layout import default_names
@@ -136,7 +136,8 @@ def add_store(
     name : str
         The client's name.
     files : sequence of str
-        Paths or URLs, or patterns of them, all with the same columns.
+        Paths or URLs, or patterns of them, all with the same columns; or, with ``sql`` in `source`,
+        URIs of databases.
     url : str, optional
         Where; ``stores/NAME.zarr`` by default.
     source : mapping
@@ -157,8 +158,8 @@ def add_store(
         For wrong keys, and as `write_store`.
     """
     url = url or f"stores/{name}.zarr"
-    parts = [open_source(source_of({"path": file, **source}, file)) for file in files]
-    samples = stacked(parts, files)
+    sources = [source_at(file, source) for file in files]
+    samples = stacked([open_source(one) for one in sources], [one.where for one in sources])
     _check_name(name)
     write_samples(url, name, samples, dtype=dtype, overwrite=overwrite, progress=progress)
     return described(name, ClientStore.open(url))

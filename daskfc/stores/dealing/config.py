@@ -24,6 +24,10 @@ __all__ = [
 ]
 
 _VIEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
+# a password between user and host, or as an option, that is no variable of the environment
+_PASSWORD = re.compile(
+    r"//[^/@:?]*:(?!\$\{\w+\}@)[^/]*@|(?i:pass(?:word|wd)?|pwd|token|secret)=(?!\$\{\w+\}(?:&|;|$))"
+)
 _TYPES = (
     "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
 )  # fmt: skip
@@ -62,8 +66,24 @@ class GraphConfig(_Section):
     neighbours: Count
 
 
+class PivotConfig(_Section):
+    """A long table: the columns that say whose each measurement is, of what, and its value.
+
+    `several` says what several values of one sample and measurement become; else they are refused.
+    """
+
+    rows: str
+    names: str
+    values: str
+    several: Literal["mean", "median", "first", "last", "min", "max"] | None = None
+
+
+_Censored = Literal["limit", "half", "missing"]
+_Factor = Annotated[float, Field(allow_inf_nan=False)]
+
+
 class _FileConfig(_Section):
-    """Keys of one file with samples, beside its path."""
+    """Keys of one file with samples, beside its path; each may say what holds for one column."""
 
     format: str | None = None
     labels: str | None = None
@@ -73,11 +93,20 @@ class _FileConfig(_Section):
     header: bool | None = None
     decimal: str | None = Field(default=None, min_length=1, max_length=1)
     thousands: str | None = Field(default=None, min_length=1, max_length=1)
-    na_values: tuple[str, ...] | None = Field(default=None, min_length=1)
+    na_values: tuple[str, ...] | dict[str, tuple[str, ...]] | None = Field(
+        default=None, min_length=1
+    )
     encoding: str | None = None
     dtype: str | dict[str, str] | None = None
     categorical: tuple[str, ...] | None = Field(default=None, min_length=1)
     dates: tuple[str, ...] | None = Field(default=None, min_length=1)
+    date_format: str | dict[str, str] | None = None
+    censored: _Censored | dict[str, _Censored] | None = None
+    multiply: dict[str, _Factor] | None = None
+    rename: dict[str, str] | None = None
+    pivot: PivotConfig | None = None
+    sheet: str | None = None
+    sql: str | None = None
     missing: Literal["keep"] | None = None
     words: dict[str, str | dict[str, str]] | None = None
 
@@ -95,9 +124,16 @@ class _FileConfig(_Section):
     @field_validator("na_values", mode="before")
     @classmethod
     def _words(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {str(key): cls._words(own) for key, own in value.items()}
         if value is None:
             return None
         return [str(v) for v in (value if isinstance(value, list | tuple) else [value])]
+
+    @field_validator("rename", mode="before")
+    @classmethod
+    def _names_as_text(cls, value: Any) -> Any:
+        return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else value
 
     @field_validator("encoding")
     @classmethod
@@ -132,6 +168,15 @@ class _FileConfig(_Section):
             raise ValueError("'words' means something to columns that 'categorical' names")
         if others := [name for name in columns if name not in (self.categorical or ())]:
             raise ValueError(f"'words' has {others[0]!r}, which 'categorical' does not name")
+        formats = self.date_format if isinstance(self.date_format, dict) else {}
+        if self.date_format and not self.dates:
+            raise ValueError("'date_format' means something to columns that 'dates' names")
+        if others := [name for name in formats if name not in (self.dates or ())]:
+            raise ValueError(f"'date_format' has {others[0]!r}, which 'dates' does not name")
+        if self.pivot is not None and (self.categorical or self.dates or self.labels):
+            raise ValueError(
+                "'pivot' makes columns of numbers; leave out 'categorical', 'dates' and 'labels'"
+            )
         return self
 
     @model_validator(mode="after")
@@ -160,7 +205,7 @@ class ViewConfig(_FileConfig):
 
 
 class SourceConfig(_FileConfig):
-    """Where samples come from: a bundled data set, a file, or a file for each view.
+    """Where samples come from: a bundled data set, a file, a database, or a file for each view.
 
     Several `features` name views' arrays; for idx, `labels` is a path; `columns` are features, all
     but labels and ids by default; `words` replace words, ``{M: male}`` or ``{sex: {M: male}}``.
@@ -168,6 +213,7 @@ class SourceConfig(_FileConfig):
 
     dataset: str | None = None
     path: str | None = None
+    uri: str | None = None
     views: dict[str, ViewConfig] | None = Field(default=None, min_length=2)
     features: str | tuple[str, ...] | None = None
     adjacency: str | None = None
@@ -178,8 +224,8 @@ class SourceConfig(_FileConfig):
 
     @property
     def file(self) -> str:
-        """Path or URL of the file, with ``~`` and variables of the environment replaced."""
-        return expand(str(self.path))
+        """Path or URL of the file, ``~`` and variables replaced; of a database only its name."""
+        return self.where if self.path is None else expand(self.path)
 
     @property
     def array(self) -> str | None:
@@ -191,6 +237,8 @@ class SourceConfig(_FileConfig):
         """The source in a word, for messages."""
         if self.views is not None:
             return f"views {', '.join(self.views)}"
+        if self.uri is not None:  # without user, password and options
+            return f"the database {re.sub(r'//.*@', '//', self.uri).partition('?')[0]}"
         return str(self.path or self.dataset)
 
     @field_validator("features", mode="before")
@@ -200,6 +248,16 @@ class SourceConfig(_FileConfig):
         if value is None or isinstance(value, str) or (several and len(set(value)) > 1):
             return value
         raise ValueError("must be the name of an array, or a list of at least two names of views")
+
+    @model_validator(mode="after")
+    def _no_password(self) -> Self:
+        # the value itself is in no error: this rule is one of the whole section
+        if self.uri is not None and _PASSWORD.search(self.uri):
+            raise ValueError(
+                "'uri' must hold no password; write ${NAME} in its place, a variable of the "
+                "environment, or leave it to the database's own password file"
+            )
+        return self
 
     @field_validator("scaling", mode="before")
     @classmethod
@@ -222,8 +280,11 @@ class SourceConfig(_FileConfig):
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
-        if sum(origin is not None for origin in (self.dataset, self.path, self.views)) != 1:
-            raise ValueError("exactly one of 'dataset', 'path' and 'views' must be given")
+        origins = (self.dataset, self.path, self.uri, self.views)
+        if sum(origin is not None for origin in origins) != 1:
+            raise ValueError("exactly one of 'dataset', 'path', 'uri' and 'views' must be given")
+        if self.uri is not None and self.sql is None:
+            raise ValueError("'uri' names a database; 'sql' must say what to select there")
         if self.scale is not None and self.scaling is not None:
             raise ValueError("'scale' and 'scaling' undo each other; leave one of them out")
         return self

@@ -1,4 +1,4 @@
-"""Convert the cells of a table to numbers, or report the first bad cell and its place."""
+"""Convert the cells of a table to numbers, or tell the bad ones and their places."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,16 +12,43 @@ from daskfc.errors import StoreError
 from daskfc.stores.layout.samples import Samples
 from daskfc.stores.layout.spelling import Spelling
 
-__all__ = ["Cells", "words_of"]
+__all__ = [
+    "Cells",
+    "Fault",
+    "MissingValues",
+    "as_text",
+    "by_column",
+    "is_bound",
+    "is_date",
+    "is_gap",
+    "numbers_of",
+    "words_of",
+]
 
 LONGEST_WORD = 64  # ours: bytes of a category; clients agree on categories by sums of that many
 _DAY = np.timedelta64(1, "D")
 
 _LARGEST = 2**53  # whole numbers up to here are numbers of float64
-_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}.*")
+_DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}.*|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}.*")
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+")
+_BOUND = re.compile(r"([<>≤≥]=?)\s*([+-]?[\d.,' ]+)")
 _MISSING = frozenset("? - -- . .. * ! missing unknown none nil n.a. n.d. n/d".split())
+
+
+class MissingValues(StoreError):
+    """Empty cells where the source does not say that there may be some."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A cell that is no feature: its sample's number from 0, what it holds, rule and way out."""
+
+    column: str
+    row: int
+    cell: str
+    rule: str
+    way_out: str
 
 
 @dataclass(frozen=True)
@@ -29,7 +56,8 @@ class Cells:
     """How the cells of one file become numbers: words 0, 1, ..., dates days since 1970-01-01.
 
     `place` turns a sample's number into its place in the file, in words; with `missing` an empty
-    cell becomes NaN; `dtype` is one NumPy type, or one by column.
+    cell becomes NaN. The first bad cell raises, without its value; with `faults` all are listed
+    there, with their values, and become NaN. See `SourceConfig` for the others.
     """
 
     path: str
@@ -39,27 +67,21 @@ class Cells:
     dates: Sequence[str] = ()
     missing: bool = False
     spelling: Spelling = field(default_factory=Spelling)
+    date_format: str | Mapping[str, str] | None = None
+    censored: str | Mapping[str, str] | None = None
+    multiply: Mapping[str, float] = field(default_factory=dict)
+    faults: list[Fault] | None = None
 
     def numbers(self, frame: pd.DataFrame, start: int) -> np.ndarray:
         """Return features of samples from number `start` on; StoreError for the first bad cell."""
-        frame = frame.assign(
-            **{name: self._days(frame[name], start) for name in frame.columns if name in self.dates}
-        )
-        for name in frame.columns:
-            if name in self.words:
-                number = {word: float(i) for i, word in enumerate(self.words[name])}
-                spelt = _spelt(frame[name], self.spelling)
-                frame[name] = spelt.map(number).astype(np.float64)
-            elif not pd.api.types.is_numeric_dtype(frame[name].dtype):
-                self._refuse_words(frame[name], start)
-        typed = {name: self._typed(frame[name], start) for name in frame.columns}
+        typed = {str(name): self._column(frame[name], start) for name in frame.columns}
         found = np.result_type(*(column.dtype for column in typed.values()))
         if found.kind == "f":
             for name, column in typed.items():
-                self._refuse_rounding(name, column, start)
+                self._check_rounding(name, column, start)
         block = np.column_stack([column.astype(found, copy=False) for column in typed.values()])
         if found.kind == "f":
-            self._refuse_gaps(block, list(map(str, frame.columns)), start)
+            self._check_gaps(block, list(typed), start)
         return block
 
     def samples(
@@ -85,101 +107,185 @@ class Cells:
             words=self.spelling.words,
         )
 
-    def _refuse_gaps(self, block: np.ndarray, names: Sequence[str], start: int) -> None:
+    def _column(self, column: pd.Series, start: int) -> np.ndarray:
+        """Return one column as numbers of its own type."""
+        name = str(column.name)
+        if name in self.words:
+            number = {word: float(i) for i, word in enumerate(self.words[name])}
+            column = _spelt(column, self.spelling).map(number).astype(np.float64)
+        elif name in self.dates:
+            column = self._days(column, start)
+        elif not pd.api.types.is_numeric_dtype(column.dtype):
+            column = self._read(column, start)
+        if name in self.multiply:
+            column = column * self.multiply[name]
+        return self._typed(column, start)
+
+    def _check_gaps(self, block: np.ndarray, names: Sequence[str], start: int) -> None:
         bad = np.isinf(block) if self.missing else ~np.isfinite(block)
         if not bad.any():
             return
-        row, column = np.argwhere(bad)[0]
-        others = int(bad.sum()) - 1
-        more = f" (and {others} more in the next {len(block)} samples)" if others else ""
-        got, way_out = (
-            "a missing value or infinity",
-            ("Fill it in; or set source.missing: keep, and have the pipeline prepare: [impute]."),
+        rule, way_out = (
+            "features must be finite numbers; got a missing value or infinity",
+            "Fill it in; or set source.missing: keep, and have the pipeline prepare: [impute].",
         )
         if self.missing:
-            got, way_out = "infinity", "Correct it, or leave the field empty."
-        raise StoreError(
-            f"{self._at(start + int(row), names[column])} features must be finite numbers; got "
-            f"{got}{more}. {way_out}"
-        )
+            rule = "features must be finite numbers; got infinity"
+            way_out = "Correct it, or leave the field empty."
+        told = {(fault.column, fault.row) for fault in self.faults or ()}
+        for row, column in np.argwhere(bad):
+            at = (names[column], start + int(row))
+            if self.faults is None:
+                others = int(bad.sum()) - 1
+                more = f" (and {others} more in the next {len(block)} samples)" if others else ""
+                kind = StoreError if self.missing else MissingValues
+                raise kind(f"{self._at(at[1], at[0])} {rule}{more}. {way_out}")
+            if at not in told:
+                self.faults.append(Fault(*at, "", rule, way_out))
 
     def _days(self, column: pd.Series, start: int) -> pd.Series:
         """Return dates as days since 1970-01-01, NaN where there is none."""
+        own = by_column(self.date_format, str(column.name))
         if column.dtype.kind == "M":
             found = column
+        elif pd.api.types.infer_dtype(column, skipna=True) in ("date", "datetime"):
+            found = pd.to_datetime(column, utc=True)
         else:
-            text = _as_words(column)
-            found = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
-            wrong = found.isna() & text.notna()
-            if wrong.any():
-                at = self._at(start + int(np.flatnonzero(wrong.to_numpy())[0]), str(column.name))
-                raise StoreError(
-                    f"{at} dates must be written as 2026-03-31, with or without a time; this one "
-                    "is not. Write it so, or leave the column out of source.dates."
-                )
-        if found.dt.tz is not None:
+            text = as_text(column)
+            found = pd.to_datetime(text, format=own or "ISO8601", errors="coerce", utc=True)
+            self._check(
+                column,
+                found.isna() & text.notna(),
+                start,
+                f"dates must be written as {'2026-03-31' if own is None else own}, "
+                f"{'with or without a time' if own is None else 'as source.date_format says'}; "
+                "this one is not",
+                "Write it so, set source.date_format, such as '%d.%m.%Y', or leave the column out "
+                "of source.dates.",
+            )
+        if getattr(found.dt, "tz", None) is not None:
             found = found.dt.tz_convert("UTC").dt.tz_localize(None)
         return (found - pd.Timestamp(0)) / _DAY
 
     def _at(self, row: int, name: str) -> str:
         return f"{self.path}: {self.place(row)}, column {name!r}:"
 
+    def _check(
+        self, column: pd.Series, wrong: Any, start: int, rule: str | None = None, way_out: str = ""
+    ) -> None:
+        """Raise for the first wrong cell, or list all; without a rule its look decides."""
+        name = str(column.name)
+        for row in np.flatnonzero(np.asarray(wrong, dtype=bool)):
+            cell = str(column.iloc[row]).strip()
+            said, then = (rule, way_out) if rule else _described(cell, self.spelling.decimal)
+            if self.faults is None:
+                raise StoreError(f"{self._at(start + int(row), name)} {said}. {then}")
+            self.faults.append(Fault(name, start + int(row), cell, said, then))
+
     def _typed(self, column: pd.Series, start: int) -> np.ndarray:
         values = column.to_numpy(dtype=_numpy_type(column.dtype))
-        by_column = self.dtype if isinstance(self.dtype, Mapping) else {}
-        wanted = self.dtype if isinstance(self.dtype, str) else by_column.get(str(column.name))
+        wanted = by_column(self.dtype, str(column.name))
         if wanted is None:
             return values
         with np.errstate(over="ignore", invalid="ignore"):
             cast = values.astype(wanted)
         lost = ~np.isfinite(cast) if cast.dtype.kind == "f" else cast != values
         lost &= np.isfinite(values)
-        if lost.any():
-            row = start + int(np.flatnonzero(lost)[0])
-            raise StoreError(
-                f"{self._at(row, str(column.name))} source.dtype says {wanted}, which cannot hold "
-                "what is there. Choose another type, or leave the column out of it."
-            )
+        self._check(
+            column,
+            lost,
+            start,
+            f"source.dtype says {wanted}, which cannot hold what is there",
+            "Choose another type, or leave the column out of it.",
+        )
         return cast if cast.dtype.kind == "f" or np.isfinite(values).all() else values
 
-    def _refuse_rounding(self, name: Any, column: np.ndarray, start: int) -> None:
-        if column.dtype.kind not in "iu":
-            return
-        large = (column > _LARGEST) | (column < -_LARGEST)
-        if large.any():
-            raise StoreError(
-                f"{self._at(start + int(np.flatnonzero(large)[0]), str(name))} whole numbers above "
-                "2**53 would be rounded beside columns with fractions. If they are ids, name the "
-                "column as source.ids; or leave it out."
+    def _check_rounding(self, name: str, column: np.ndarray, start: int) -> None:
+        if column.dtype.kind in "iu":
+            self._check(
+                pd.Series(column, name=name),
+                (column > _LARGEST) | (column < -_LARGEST),
+                start,
+                "whole numbers above 2**53 would be rounded beside columns with fractions",
+                "If they are ids, name the column as source.ids; or leave it out.",
             )
 
-    def _refuse_words(self, column: pd.Series, start: int) -> None:
-        text = column.astype(str).str.strip()
-        decimal, thousands = self.spelling.decimal, self.spelling.thousands
-        plain = text if thousands is None else text.str.replace(thousands, "")
-        if decimal != ".":  # a dot is part of no number then
-            plain = plain.str.replace(".", "?").str.replace(decimal, ".")
-        wrong = column.notna() & pd.to_numeric(plain, errors="coerce").isna()
-        if wrong.any():
-            first = int(np.flatnonzero(wrong.to_numpy())[0])
-            got, way_out = _described(text.iloc[first], decimal)
-        else:  # numbers that no type of NumPy holds
-            first = int(plain.str.len().to_numpy().argmax())
-            got, way_out = (
-                "one of too many digits",
-                "Name the column as source.ids, or leave it out.",
-            )
-        raise StoreError(
-            f"{self._at(start + first, str(column.name))} features must be numeric; got {got}. "
-            f"{way_out}"
+    def _read(self, column: pd.Series, start: int) -> pd.Series:
+        """Return a column of text as numbers, a limit such as <30 as source.censored says."""
+        if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
+            return column.astype(np.float64)
+        text = as_text(column).reset_index(drop=True)
+        found = numbers_of(text, self.spelling)
+        wrong = text.notna() & found.isna()
+        rule = by_column(self.censored, str(column.name))
+        if rule is not None and wrong.any():
+            bounds = text[wrong].str.extract(f"^{_BOUND.pattern}$")
+            limits = numbers_of(bounds[1], self.spelling).dropna()
+            if rule == "half":
+                below = bounds[0][limits.index].str.startswith(("<", "≤"))
+                limits = limits.where(~below.astype(bool), limits / 2)
+            found = found.astype(np.float64)
+            found[limits.index] = np.nan if rule == "missing" else limits
+            wrong[limits.index] = False
+        self._check(column, wrong, start)
+        digits = text.str.fullmatch(r"[+-]?\d+").fillna(False).astype(bool)
+        self._check(
+            column,
+            digits & (found.abs() > _LARGEST),
+            start,
+            "features must be numeric; got one of too many digits",
+            "Name the column as source.ids, or leave it out.",
         )
+        return found
+
+
+def is_date(word: str) -> bool:
+    """Return whether a word looks like a date."""
+    return _DATE.fullmatch(word) is not None
+
+
+def is_bound(word: str) -> bool:
+    """Return whether a word looks like a limit, such as <30."""
+    return _BOUND.fullmatch(word) is not None
+
+
+def is_gap(word: str) -> bool:
+    """Return whether a word commonly stands for a missing value."""
+    return word.lower() in _MISSING
+
+
+def by_column(rule: Any, column: str) -> Any:
+    """Return what a key says of one column: one value for all, or a mapping of columns."""
+    return rule.get(column) if isinstance(rule, Mapping) else rule
+
+
+def numbers_of(text: pd.Series, spelling: Spelling) -> pd.Series:
+    """Return words as numbers, by a file's decimal mark and groups of digits; else NaN."""
+    plain = text
+    if spelling.thousands is not None:
+        mark, point = re.escape(spelling.thousands), re.escape(spelling.decimal)
+        grouped = text.str.fullmatch(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+({point}\d*)?").eq(True)
+        plain = text.mask(grouped, text.str.replace(spelling.thousands, ""))
+        plain = plain.mask(plain.str.contains(mark).eq(True) & (mark != point), "?")
+    if spelling.decimal != ".":  # a dot is part of no number then
+        plain = plain.str.replace(".", "?").str.replace(spelling.decimal, ".")
+    return pd.to_numeric(plain, errors="coerce")
 
 
 def _described(word: str, decimal: str = ".") -> tuple[str, str]:
-    """Return what a cell looks like, such as "a word", without its value, and what may be done."""
-    if _DATE.fullmatch(word):
+    """Return what is wrong with a cell by its look, without its value, and what may be done."""
+    got, way_out = _look_of(word, decimal)
+    return f"features must be numeric; got {got}", way_out
+
+
+def _look_of(word: str, decimal: str) -> tuple[str, str]:
+    if is_date(word):
         leave = "Name the column in source.dates, or leave it out by source.columns."
         return "a date", leave
+    if is_bound(word):
+        return "a limit in place of a number", (
+            "Set source.censored: limit, half or missing, for what such limits become."
+        )
     grouped = _GROUPED.fullmatch(word)
     if grouped and grouped[1] == ",":
         return "a comma in a number", (
@@ -192,7 +298,11 @@ def _described(word: str, decimal: str = ".") -> tuple[str, str]:
         return "grouped digits", f"Set source.thousands: {grouped[1]!r}{more}."
     if _COMMA.fullmatch(word):
         return "a comma in a number", "Set source.decimal: ',' if it is a decimal comma."
-    if word.lower() in _MISSING:
+    if decimal != "." and word.count(".") == 1 and word.replace(".", "").isdigit():
+        return "a decimal point where source.decimal is another mark", (
+            "Write all numbers of the file in one way."
+        )
+    if is_gap(word):
         return repr(word), "Set source.na_values if it stands for a missing value."
     return "a word", (
         "Name the column in source.categorical, as source.labels or as source.ids, or list the "
@@ -213,11 +323,11 @@ def words_of(column: pd.Series, where: str, spelling: Spelling | None = None) ->
 
 def _spelt(column: pd.Series, spelling: Spelling) -> pd.Series:
     """Return words in the spelling of all clients, missing where there is none."""
-    text = _as_words(column)
+    text = as_text(column)
     return text.map({word: spelling.of(word, str(column.name)) for word in text.dropna().unique()})
 
 
-def _as_words(column: pd.Series) -> pd.Series:
+def as_text(column: pd.Series) -> pd.Series:
     """Return cells as text without blanks around it, missing where nothing is left."""
     if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")  # whole numbers that gaps made floats: 1, not 1.0

@@ -17,16 +17,20 @@ from daskfc.stores.layout.graph import neighbour_graph
 from daskfc.stores.layout.locations import expand, filesystem, matching_files, resolve_url
 from daskfc.stores.layout.samples import Samples, reading, stacked
 from daskfc.stores.sources.formats.bundled import Bundled
-from daskfc.stores.sources.formats.csv import Csv
-from daskfc.stores.sources.formats.feather import Feather
+from daskfc.stores.sources.formats.h5ad import H5ad
 from daskfc.stores.sources.formats.idx import Idx
 from daskfc.stores.sources.formats.libsvm import Libsvm
 from daskfc.stores.sources.formats.mat import Mat
 from daskfc.stores.sources.formats.npz import Npz
-from daskfc.stores.sources.formats.parquet import Parquet
 from daskfc.stores.sources.formats.planetoid import Planetoid
+from daskfc.stores.sources.formats.xarray import Xarray
 from daskfc.stores.sources.formats.zarr import Zarr
 from daskfc.stores.sources.source import Source
+from daskfc.stores.sources.tables.columnar import Arrow, Parquet
+from daskfc.stores.sources.tables.csv import Csv
+from daskfc.stores.sources.tables.excel import Excel
+from daskfc.stores.sources.tables.json_lines import JsonLines
+from daskfc.stores.sources.tables.sql import Sql
 from daskfc.stores.sources.views import join_views
 
 __all__ = [
@@ -39,13 +43,18 @@ __all__ = [
     "view_names",
 ]
 
-# The formats of daskfc, each in a file of `formats`.
+# The formats of daskfc: arrays and data sets in `formats`, tables with named columns in `tables`.
 SOURCES: dict[str, type[Source]] = {
     "bundled": Bundled,
     "npz": Npz,
     "csv": Csv,
     "parquet": Parquet,
-    "feather": Feather,
+    "feather": Arrow,
+    "excel": Excel,
+    "sql": Sql,
+    "json": JsonLines,
+    "xarray": Xarray,
+    "h5ad": H5ad,
     "libsvm": Libsvm,
     "idx": Idx,
     "mat": Mat,
@@ -83,6 +92,8 @@ def format_of(source: SourceConfig) -> str:
                 "source.format applies to a path, not to a bundled data set; remove it."
             )
         return "bundled"
+    if source.uri is not None:
+        return "sql"
     if source.format is not None:
         if source.format not in sources or source.format == "bundled":
             raise StoreError(f"source.format must be one of {known}; got {source.format!r}.")
@@ -259,8 +270,10 @@ def fingerprint(source: SourceConfig) -> str | None:
     """Return a digest of a source's files that notices a change without reading them whole.
 
     SHA-256 of size, first and last mebibyte of every file, or of a folder's file names and sizes;
-    None for bundled sets and when a file is gone.
+    None for bundled sets and when a file is gone, empty for a database, which may change unseen.
     """
+    if source.uri is not None:
+        return ""
     if source.dataset is not None:
         return None
     digest = hashlib.sha256()

@@ -1,13 +1,15 @@
 """The interface of a source, which reads one format of files."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.samples import Samples
 
-__all__ = ["Source", "pick_name"]
+__all__ = ["Source", "from_extra", "pick_name"]
 
 
 class Source(ABC):
@@ -48,6 +50,18 @@ class Source(ABC):
     def views(self, source: SourceConfig) -> tuple[str, ...]:
         """Return the names of a file's views, from names and headers alone; none for a table."""
         return ()
+
+
+@contextmanager
+def from_extra(what: str, package: str, extra: str) -> Iterator[None]:
+    """Say which extra of daskfc reads files of a kind, where its package is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise StoreError(
+            f"{what} is read by {package}, which is not installed here. Install it with: pip "
+            f"install 'daskfc[{extra}]'."
+        ) from error
 
 
 def pick_name(

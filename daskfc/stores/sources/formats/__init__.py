@@ -1,1 +1,1 @@
-"""One file per format, each with a subclass of `Source` that `readers` lists."""
+"""Formats of arrays and data sets, each with a subclass of `Source` that `readers` lists."""

@@ -7,8 +7,7 @@ too few, and rename a column whose name comes twice.
 import codecs
 import csv
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +16,7 @@ import pandas as pd
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
-from daskfc.stores.layout.samples import Samples
-from daskfc.stores.sources import tables
-from daskfc.stores.sources.source import Source
+from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Table, TableFile, check_names
 
 __all__ = ["Csv", "CsvFile"]
 
@@ -28,36 +25,15 @@ _REAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+[eE][+-]?\d+|\d+\.\d*[eE][+-]?\d+)"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-class Csv(Source):
-    """A csv or tsv file: a first pass counts rows and reads labels and ids, a second features."""
+class Csv(Table):
+    """A csv or tsv file: a first pass checks all lines and counts rows, a second reads them."""
 
     suffixes = (".csv", ".tsv", ".data")
-    keys = tables.KEYS_OF_TABLES | set(
-        "delimiter header decimal thousands na_values encoding dtype".split()
-    )
+    keys = KEYS_OF_TABLES | set("delimiter header decimal thousands encoding dtype".split())
 
-    def columns(self, source: SourceConfig) -> list[str]:
-        """Return the names of all columns, from the first line."""
-        return CsvFile(source).names
-
-    def open(self, source: SourceConfig) -> Samples:
-        """Check every line, and read labels, ids and the different words."""
-        file = CsvFile(source)
-        columns = tables.feature_columns(source, file.names)
-        n_samples = file.check_lines()
-        wanted = tables.read_at_once(source)
-        side = file.text_columns(wanted) if wanted and n_samples else pd.DataFrame()
-        # as they are written
-        text = dict.fromkeys([*(source.categorical or ()), *(source.dates or ())], str)
-
-        def frames(rows: int) -> Iterator[pd.DataFrame]:
-            options = {"usecols": columns, "dtype": text, "chunksize": rows, **file.options}
-            with pd.read_csv(file.path, **options) as chunks:
-                yield from chunks
-
-        return tables.samples_of_table(
-            source, n_samples, columns, side, frames, lambda row: f"line {file.line_of(row)}"
-        )
+    def file(self, source: SourceConfig) -> TableFile:
+        """Read the first line."""
+        return CsvFile(source)
 
 
 def _with_mark(encoding: str) -> str:
@@ -68,7 +44,7 @@ def _with_mark(encoding: str) -> str:
         return encoding
 
 
-class CsvFile:
+class CsvFile(TableFile):
     """A csv file, its columns known and its lines not yet checked.
 
     Raises StoreError if it is empty, not in its encoding, or lacks a line of names.
@@ -79,7 +55,7 @@ class CsvFile:
         tab = ".tsv" in self.path.rpartition("/")[2]
         self._delimiter = source.delimiter or ("\t" if tab else ",")
         self._encoding = _with_mark(source.encoding or "utf-8")
-        self._headed = source.header is not False
+        self._headed, self._grouped = source.header is not False, source.thousands is not None
         with self._told():
             first = next(self._records(), None)
         if first is None:
@@ -91,11 +67,10 @@ class CsvFile:
             "sep": self._delimiter,
             "encoding": self._encoding,
             "decimal": source.decimal or ".",
-            "thousands": source.thousands,
-            "na_values": list(source.na_values or ()),
             "header": 0 if self._headed else None,
             "names": self.names,
             "index_col": False,
+            "low_memory": False,  # or one column of a chunk may have words and numbers
         }
 
     def _check_names(self, source: SourceConfig) -> None:
@@ -108,19 +83,11 @@ class CsvFile:
                         f"separates the fields, set source.delimiter: {other!r}, and where numbers "
                         "have decimal commas source.decimal: ','."
                     )
-        twice = [name for name, count in Counter(names).items() if count > 1 and name.strip()]
-        if twice:
-            raise StoreError(
-                f"{path}: columns must have different names; {twice[0]!r} comes twice in the first "
-                "line. Rename one of them, or set source.header: false where no line has names."
-            )
-        if source.columns is None and any(not name.strip() for name in names):
-            number = next(i for i, name in enumerate(names, start=1) if not name.strip())
-            raise StoreError(
-                f"{path}: every column must have a name; column {number} of {len(names)} has none, "
-                "as row numbers that a program added. Name it, or list the features in "
-                "source.columns."
-            )
+        line, way_out = (
+            " in the first line",
+            ", or set source.header: false where no line has names",
+        )
+        check_names(names, source, line, way_out)
         numbers = all(_NUMBER.fullmatch(name.strip()) for name in names)
         if source.header is None and numbers and any(_REAL.fullmatch(n.strip()) for n in names):
             raise StoreError(
@@ -128,7 +95,7 @@ class CsvFile:
                 "of samples does. Set source.header: false, or true where these are names."
             )
 
-    def check_lines(self) -> int:
+    def count(self) -> int:
         """Return the number of samples; raise for the first line with another number of fields."""
         count, width = 0, len(self.names)
         with self._told():
@@ -142,14 +109,23 @@ class CsvFile:
                 count += 1
         return count
 
-    def text_columns(self, names: list[str]) -> pd.DataFrame:
-        """Return columns as they are written."""
-        options = {**self.options, "decimal": ".", "thousands": None}
-        with pd.read_csv(self.path, usecols=names, dtype=str, chunksize=65536, **options) as chunks:
-            return pd.concat(list(chunks))
+    def frames(
+        self, columns: Sequence[str], rows: int, text: Collection[str] = ()
+    ) -> Iterator[pd.DataFrame]:
+        """Yield columns as pandas reads them."""
+        # pandas would read 110.0 as 1100 where points group digits, so `Cells` reads those numbers
+        of_text = columns if self._grouped else [name for name in columns if name in text]
+        options = {**self.options, "dtype": dict.fromkeys(of_text, str)}
+        with pd.read_csv(self.path, usecols=list(columns), chunksize=rows, **options) as chunks:
+            for chunk in chunks:
+                yield chunk[list(columns)]
 
-    def line_of(self, row: int) -> int:
-        """Return the number, from 1, of the line on which a sample, numbered from 0, begins."""
+    def place(self, row: int) -> str:
+        """Return the line on which a sample begins."""
+        return f"line {self._line_of(row)}"
+
+    def _line_of(self, row: int) -> int:
+        """Return its number, from 1; samples are numbered from 0."""
         for number, (line, _) in enumerate(self._samples()):
             if number == row:
                 return line

@@ -1,0 +1,117 @@
+"""Look at files before a store is made of them: what they hold, what is guessed, all faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from daskfc.stores.building.at_hand import source_at, source_of
+from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.layout.locations import matching_files
+from daskfc.stores.layout.samples import reading
+from daskfc.stores.layout.spelling import Spelling
+from daskfc.stores.sources.cells import Fault
+from daskfc.stores.sources.guessing import ColumnGuess, guessed_columns, guessed_marks, keys_of
+from daskfc.stores.sources.readers import check_source, format_of, known_sources, open_source
+from daskfc.stores.sources.tables.csv import Csv
+from daskfc.stores.sources.tables.table import Table, whole
+
+__all__ = ["FileLook", "look_at"]
+
+_HEAD, _ROWS = 5, 8192  # ours: rows shown, and read at a time
+
+
+@dataclass
+class FileLook:
+    """What is in a file, and the keys of a source that would read it.
+
+    Attributes
+    ----------
+    file, format : str
+        Its path, or the database's name, and its format.
+    n_samples : int
+        Rows, or samples of a long table.
+    keys : dict
+        Keys of a source: those given, and guesses for the others.
+    head : DataFrame
+        The first rows as they are written; no rows for a format without named columns.
+    columns : list of ColumnGuess
+        What each column seems to be.
+    faults : list of Fault
+        Cells that are no features, with their values.
+    place : callable
+        Turns a fault's row into its place in the file, in words; for a csv it reads up to there.
+    """
+
+    file: str
+    format: str
+    n_samples: int
+    keys: dict[str, Any]
+    head: pd.DataFrame = field(default_factory=pd.DataFrame)
+    columns: list[ColumnGuess] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    place: Callable[[int], str] = str
+
+
+def look_at(path: str, given: Mapping[str, Any] | None = None) -> FileLook:
+    """Look at a file, or the first that a pattern matches, and guess how it is to be read.
+
+    Parameters
+    ----------
+    path : str
+        Path or URL of a file, or the URI of a database, with ``sql`` given.
+    given : mapping, optional
+        Keys of `SourceConfig` that are known; the others are guessed.
+
+    Returns
+    -------
+    FileLook
+        With values of the file, for whoever owns it; nothing is written and nothing sent.
+
+    Raises
+    ------
+    StoreError, InvalidInput
+        For a file that cannot be opened, and for wrong keys.
+    """
+    given = dict(given or {})
+    source = source_at(path, given)
+    if source.path is not None:
+        source = source.model_copy(update={"path": matching_files(source.file)[0]})
+    kind = format_of(source)
+    reader = known_sources()[kind]()
+    with reading(source.where, kind):
+        if isinstance(reader, Csv):
+            given = {**guessed_marks(source.file), **given}
+            source = _with(source, given)
+        check_source(source)
+        where = {"path": path} if source.uri is None else {"uri": path}
+        if not isinstance(reader, Table) or source.array is not None:
+            return FileLook(source.where, kind, open_source(source).n_samples, {**where, **given})
+        file = reader.told(source)
+        file.count()  # every line has all fields
+        frame = whole(file, file.names, file.names)
+        found = FileLook(source.where, kind, len(frame), {**where, **given}, frame.head(_HEAD))
+        found.columns = guessed_columns(frame, _spelling(source))
+        found.place = file.place
+        if source.pivot is None:
+            found.keys = {**where, **keys_of(found.columns, given)}
+            source = _with(source, found.keys)
+        else:
+            found.place = lambda row: f"sample {row + 1}"
+        samples = reader.read(source, found.faults)
+        for _ in samples.blocks(_ROWS):  # lists all cells that building would refuse one by one
+            pass
+        found.n_samples = samples.n_samples
+    return found
+
+
+def _with(source: SourceConfig, keys: Mapping[str, Any]) -> SourceConfig:
+    told = {key: own for key, own in keys.items() if key not in ("path", "uri")}
+    return source_of({**source.model_dump(exclude_none=True), **told}, source.where)
+
+
+def _spelling(source: SourceConfig) -> Spelling:
+    return Spelling(source.words or {}, source.decimal or ".", source.thousands)
