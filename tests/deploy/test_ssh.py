@@ -92,8 +92,12 @@ def test_a_host_is_told_names_and_paths_as_its_shell_takes_them():
 def test_a_store_that_is_not_named_is_that_of_the_hosts_environment():
     told = command_of("a", SshHost(host="h"), ADDRESS)
     assert told.endswith('--store "${DASKFC_STORE:?the store of a}"')
-    for name in ("server", "server-2", "scheduler"):
+    for name in ("server", "server-2", "server-10", "scheduler"):
         assert "--store" not in command_of(name, SshHost(host="h"), ADDRESS)
+    for name in ("server-room", "servers", "scheduler-2"):
+        assert command_of(name, SshHost(host="h"), ADDRESS).count("--store") == 1
+        config = load_cluster(content(hosts=hosts_with(**{name: {"host": "h"}})))
+        assert name in who_takes_part(config, None)
 
 
 def test_every_side_has_its_own_certificate():

@@ -31,6 +31,7 @@ __all__ = [
     "SshStart",
     "TrustedStart",
     "WorkerLimits",
+    "holds_data",
     "load_cluster",
     "needs_certificates",
 ]
@@ -39,7 +40,12 @@ SCHEDULER = "scheduler"
 """What the host of the scheduler is called among those that SSH starts."""
 
 _OF_THREAD = 16_000_000  # bytes of a thread's work arrays: 4 to 14 MB, measured with nine threads
-_SERVER_WORKER = re.compile(r"server-[1-9][0-9]*")  # a client may be called server-room
+_SERVED = re.compile(r"server(-[1-9][0-9]*)?")  # a client may be called server-room
+
+
+def holds_data(name: str) -> bool:
+    """Whether one of a cluster's sides is a client, as its name says."""
+    return name != SCHEDULER and not _SERVED.fullmatch(name)
 
 
 class _Strict(BaseModel):
@@ -101,7 +107,7 @@ class LocalCluster(_Strict):
     def limits(self, party: str) -> WorkerLimits:
         """Return the limits of one party."""
         own = self.parties.get(party)
-        if own is None and _SERVER_WORKER.fullmatch(party):
+        if own is None and _SERVED.fullmatch(party):
             own = self.parties.get("server")
         changes = own.model_dump(exclude_none=True) if own else {}
         return self.worker.model_copy(update=changes)
@@ -258,8 +264,7 @@ class SshCluster(_Strict):
         return self
 
     def _clients(self) -> tuple[str, ...]:
-        served = re.compile(rf"{SCHEDULER}|server(-\d+)?")
-        return tuple(name for name in self.hosts if not served.fullmatch(name))
+        return tuple(filter(holds_data, self.hosts))
 
     def existing(self, folder: str) -> ExistingCluster:
         """Return the cluster to join after the start, with absolute paths of local files."""

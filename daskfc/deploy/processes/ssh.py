@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from daskfc.deploy.config.config import SCHEDULER, SecurityFiles, SshHost, SshStart
+from daskfc.deploy.config.config import SCHEDULER, SecurityFiles, SshHost, SshStart, holds_data
 from daskfc.deploy.config.dask_insides import LoopRunner, get_address_host_port
 from daskfc.errors import ClusterError, InvalidInput
 
@@ -36,7 +36,7 @@ def command_of(name: str, host: SshHost, scheduler: str) -> str:
     words += _tls(host.security)
     # exec leaves no process of the shell: signals of the terminal reach daskfc.
     command = f"umask 077; exec {shlex.join([host.python, '-m', 'daskfc', *words])}"
-    if name != SCHEDULER and name.partition("-")[0] != "server" and host.store is None:
+    if holds_data(name) and host.store is None:
         command += f' --store "${{DASKFC_STORE:?the store of {name}}}"'
     return command
 
