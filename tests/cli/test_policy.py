@@ -1,5 +1,7 @@
 """``daskfc policy``: a site's file from nothing to what a pipeline is answered."""
 
+import time
+
 import numpy as np
 import pytest
 import yaml
@@ -96,6 +98,9 @@ def test_no_and_which_rule(site):
         ["ids", "the", "caller"],
         ["k-FED", "no", "ids"],
     ]
+    told = site({}, {**OMNIFC, "compare": ["central"]}, "--clients", "3")
+    assert [row[:2] for row in words(told)[2:4]] == [["OmniFC", "yes"], ["central", "no"]]
+    assert told.exit_code == 2  # one refusal is enough
 
 
 def test_a_rule_is_told_once_whatever_number_of_clusters_breaks_it(site):
@@ -137,6 +142,18 @@ def test_what_the_options_tell_is_judged(site, tmp_path):
     assert told.stdout.splitlines()[-1] == "Not judged: budget."
     night = site({"hours": policy["hours"]}, pipeline, "--at", "2026-03-04T23:00+00:00")
     assert night.exit_code == 0
+
+
+@pytest.mark.parametrize(("zone", "answer"), [("Asia/Tokyo", 2), ("UTC", 0)])
+def test_a_time_without_a_zone_is_of_this_machine(site, monkeypatch, zone, answer):
+    """23 o'clock in Tokyo is 14 in the site's hours."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        told = site({"hours": {"times": "20:00-06:00", "zone": "UTC"}}, OMNIFC, "--clients", "3",
+                    "--at", "2026-03-04T23:00")  # fmt: skip
+    time.tzset()
+    assert told.exit_code == answer, told.output
 
 
 def test_what_is_wrong_is_one_sentence(site, daskfc):

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from dask._task_spec import Task
 from dask.highlevelgraph import HighLevelGraph
-from distributed import CancelledError, Client
+from distributed import CancelledError, Client, LocalCluster
 from distributed.comm import connect
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.protocol import to_serialize
@@ -24,7 +24,7 @@ from daskfc.deploy.certificates.signatures import sign
 from daskfc.deploy.certificates.tls import security_of
 from daskfc.deploy.config.config import SecurityFiles
 from daskfc.deploy.config.settings import PIN
-from daskfc.errors import ClusterError, DaskfcError, PartyError, PrivacyError
+from daskfc.errors import ClusterError, DaskfcError, NotAdmitted, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.federation.driver.graph import PinnedTask, start
 from daskfc.federation.identity.session_key import SessionKey
@@ -33,6 +33,7 @@ from daskfc.federation.party.options import RunSettings
 from daskfc.federation.steps.calls import StepCall, call_bytes
 from daskfc.federation.worker.guard import run_step
 from tests.deploy.consortium import ROLES, Consortium
+from tests.deploy.test_sites import cluster_of
 from tests.federation import steps
 
 pytestmark = pytest.mark.slow
@@ -207,6 +208,29 @@ def test_no_certificate_no_connection(federation, where):
 
     with pytest.raises(OSError, match=r"."):
         asyncio.run(attempt())
+
+
+@pytest.mark.parametrize("thief", ["a", "server", "alice"])
+def test_a_scheduler_with_a_certificate_of_another_role_is_not_joined(consortium, thief):
+    security = security_of(SecurityFiles(**consortium.files[thief]))
+    with LocalCluster(
+        n_workers=0, processes=False, protocol="tls", security=security, dashboard_address=None
+    ) as posing:
+        cluster = cluster_of(posing.scheduler_address, security=consortium.files["bob"])
+        with pytest.raises(NotAdmitted, match=f"by its certificate it is {ROLES[thief]} "):
+            Federation.connect(cluster, clients=["a"])
+
+
+def test_whoever_has_certificates_takes_no_connection_without(consortium):
+    """Neither to a scheduler that offers none, nor at a port of its own."""
+
+    async def attempt(ends):
+        arguments = security_of(SecurityFiles(**consortium.files["a"])).get_connection_args(ends)
+        await connect("tcp://127.0.0.1:9", timeout=3, **arguments)
+
+    for ends in ("client", "worker", "scheduler"):
+        with pytest.raises(RuntimeError, match="encryption required"):
+            asyncio.run(attempt(ends))
 
 
 def test_11_a_start_that_was_used_is_refused(consortium, federation):

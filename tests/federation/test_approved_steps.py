@@ -7,9 +7,11 @@ given. The parties are real processes; their policy is what a file without keys 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import resources
 
 import numpy as np
 import pytest
+import yaml
 
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import PolicyRefused
@@ -258,6 +260,33 @@ def test_noise_that_was_announced_is_not_left_out():
 def test_what_depends_on_a_parameter_holds_where_that_is_so():
     assert PROTOCOL.refusal(send("read"), {"noise": None}) is None
     assert PROTOCOL.refusal(send("read"), {}) is None
+
+
+def test_what_all_of_a_steps_entries_need_each_of_them_needs():
+    """Of the files themselves, and of a step that FedSC has where averaging is plain."""
+    needed = 0
+    for file in resources.files("daskfc.site").joinpath("protocols").iterdir():
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        steps_of = Protocol.of(file.name.removesuffix(".yaml")).steps
+        assert set(steps_of) == set(content["steps"])
+        for name, entry in content["steps"].items():
+            where = entry.pop("where", {})
+            assert set(steps_of[name]) == set(entry)
+            for key, listed in entry.items():
+                wanted = {}
+                for one in listed:
+                    wanted |= {one: {}} if isinstance(one, str) else one
+                assert steps_of[name][key] == {
+                    value: {**where, **needs} for value, needs in wanted.items()
+                }
+            needed += len(where)
+    assert needed > 20
+    part = {"part": frozenset(["daskfc.protocols.fedsc.party.moments"])}
+    name = "daskfc.secure.sums.plain.plain_part"
+    use = StepUse(name, "client", frozenset(["client → server"]), part)
+    assert Protocol.of("FedSC").refusal(use, {"averaging": "plain"}) is None
+    told = Protocol.of("FedSC").refusal(use, {"averaging": "masked"})
+    assert told.sentence.endswith("at a client where its averaging is 'masked'.")
 
 
 @pytest.mark.parametrize("name", ["../template", "", "FedSC.yaml", "/etc/passwd", "made-up"])

@@ -125,6 +125,15 @@ def test_next_landmarks_are_the_farthest_and_the_first_of_equal_ones():
     assert embedding.next_landmarks(4).size == 0
 
 
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_a_sample_is_a_landmark_once(count):
+    """Without a tolerance the search goes on for what rounding has left, at others."""
+    X = np.random.default_rng(4).normal(size=(40, 6)) * 10.0 ** np.arange(6)
+    embedding, D = embed(X, count, tolerance=0.0)
+    assert np.unique(embedding.landmarks).size == embedding.landmarks.size
+    assert relative_error(embedding, D) < 1e-9
+
+
 def test_new_samples_are_projected_into_the_same_frame():
     X = sparse_pixels()
     embedding, D = embed(X[:300], 16, n_features=60)

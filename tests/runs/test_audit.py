@@ -119,6 +119,9 @@ def test_a_flipped_byte_is_found(folder):
     told = CliRunner().invoke(main, ["audit", str(folder)])
     assert told.exit_code == 1
     assert told.stdout.splitlines()[-1].endswith("findings.")
+    told = CliRunner().invoke(main, ["audit", str(folder), "--json"])
+    assert told.exit_code == 1
+    assert json.loads(told.stdout)["holds"] is False
 
 
 def test_a_deleted_line_is_found(folder):
@@ -174,6 +177,23 @@ def test_the_key_that_was_agreed_on_is_asked_for(folder):
     assert "was agreed on" not in findings(folder, keys=agreed)
     assert "was agreed on" in findings(folder, keys={"client-1": "00" * 32})
     assert "a key was given for nobody" in findings(folder, keys={"nobody": "00" * 32})
+
+
+def test_one_ledger_of_several_under_another_key_than_was_agreed_on_is_found(folder):
+    key = next(line["key"] for line in read_chain(ledger(folder)).lines if line["kind"] == "start")
+    assert "was agreed on" not in findings(folder, keys={"client-1": key.upper()})
+    rewritten(ledger(folder, method="k-FED"), nothing)
+    assert "was agreed on" in findings(folder, keys={"client-1": key})
+
+
+def test_other_bytes_on_the_wire_than_the_run_counted_are_found(folder):
+    def change(lines):
+        number = next(at for at, line in enumerate(lines) if line["kind"] == "sent")
+        lines[number]["wire_bytes"] += 1
+
+    rewritten(ledger(folder), change)
+    found = findings(folder)
+    assert "the run's ledger.parquet has 1 message that the ledger of client-1 has not or" in found
 
 
 def test_another_partys_ledger_is_found(folder):

@@ -46,8 +46,8 @@ def fits():
     ]
 
 
-def summary(fits, record=RECORD):
-    return summary_of(record, check_pipeline(PIPELINE), fits, Truth(None), total_s=99.0)
+def summary(fits, record=RECORD, **more):
+    return summary_of(record, check_pipeline(PIPELINE), fits, Truth(None), total_s=99.0, **more)
 
 
 def test_seconds_are_means_over_seeds_and_stages_the_methods_own(fits):
@@ -80,6 +80,17 @@ def test_all_fits_together_cost_more_than_one():
     both = Accountant((GaussianEvent(2.0), GaussianEvent(2.0)))
     assert noise == {**NOISE, "fits": 2, "epsilon_of_all_fits": pytest.approx(both.epsilon(1e-5))}
     assert noise["epsilon_of_all_fits"] > Accountant((GaussianEvent(2.0),)).epsilon(1e-5)
+
+
+def test_starts_that_broke_off_and_the_preparation_cost_as_well():
+    fits = [
+        fit("FedSC", seed, 1.0, {}, [noisy(f"t{seed}")], noise=NOISE, released_before=before)
+        for seed, before in ((0, (3.0, 3.0)), (1, (5.0,)))
+    ]
+    prepared = ledger_frame(Ledger([ledger_row(task="p", noise_multiplier=7.0)]))
+    noise = summary(fits, preparation=prepared)["privacy"]["noise"]
+    all_of_them = Accountant(tuple(map(GaussianEvent, (2.0, 2.0, 3.0, 3.0, 5.0, 7.0))))
+    assert noise["epsilon_of_all_fits"] == pytest.approx(all_of_them.epsilon(1e-5))
 
 
 def test_noise_is_told_only_when_every_fit_had_it():

@@ -220,6 +220,16 @@ def test_a_start_is_used_once(state, path):
             again.begin("r", "s", ASKED)
 
 
+def test_a_tasks_start_is_used_once(state):
+    """Tasks are not counted as runs, and their secrets are as much their own."""
+    for request in (RunRequest("opening"), RunRequest("preparation"), ASKED):
+        state.begin("r", request.method, request)
+        for again in (request, ASKED):
+            with refused("start"):
+                state.begin("r", request.method, again)
+    assert [row.what for row in state.audit()] == 3 * ["began", "refused", "refused"]
+
+
 def test_runs_are_counted_from_a_moment_on(path):
     now = iter([10.0, 20.0, 30.0])
     state = SiteState(path, clock=lambda: next(now))

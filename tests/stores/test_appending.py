@@ -1,6 +1,7 @@
 """A store that grows is the store of all samples, and whatever happens the old one or the new."""
 
 import contextlib
+import fcntl
 import subprocess
 import sys
 import textwrap
@@ -9,6 +10,7 @@ import uuid
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from scipy import sparse
 
 from daskfc.errors import InvalidInput, StoreError
@@ -22,7 +24,7 @@ from daskfc.stores import (
 )
 from daskfc.stores.building.appending import _alone, rows_of_before
 from daskfc.stores.layout import staging
-from daskfc.stores.store.clusters import read_clusters, write_clusters
+from daskfc.stores.store.clusters import cluster_names, read_clusters, write_clusters
 from daskfc.stores.store.together import check_samples
 
 OLD, NEW = "id,age,kind\np1,61,ckd\np2,58,none\n", "id,age,kind\np3,70,acute\n"
@@ -270,12 +272,38 @@ def test_clusters_of_the_samples_before_are_left_out_and_named(store, csv):
         read_clusters(ClientStore.open(store), "night")
 
 
+def test_clusters_that_are_not_whole_are_none(store):
+    """Whoever dies while it writes them leaves an array without its last attribute."""
+    opened = ClientStore.open(store)
+    write_clusters(opened, "night", np.array([[0], [1]]), ["cluster"])
+    array = zarr.open_group(store, mode="r+")["clusters/night"]
+    del array.attrs["complete"]
+    assert cluster_names(opened) == []
+    with pytest.raises(InvalidInput, match="no clusters called 'night'"):
+        read_clusters(opened, "night")
+
+
 def test_two_appends_at_once(store, csv):
     with _alone(store):
         with pytest.raises(StoreError, match="being appended to the store by another process"):
             append_store(store, [csv(NEW)], source=NAMED)
     append_store(store, [csv(NEW)], source=NAMED)
     assert ClientStore.open(store).n_samples == 3
+
+
+def test_an_append_that_ended_before_ours_was_locked_is_not_undone(store, csv, monkeypatch):
+    """Whoever locked the folder that was replaced has the samples of before."""
+    lock = fcntl.flock
+
+    def late(handle, how):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        append_store(store, [csv(NEW)], source=NAMED)
+        lock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(StoreError, match="being appended to the store by another process"):
+        append_store(store, [csv("id,age,kind\np4,1,ckd\n", "more.csv")], source=NAMED)
+    assert ClientStore.open(store).sample_ids().tolist() == ["p1", "p2", "p3"]
 
 
 def test_a_store_behind_a_link(store, csv, tmp_path):

@@ -182,6 +182,11 @@ REFUSED = {
         {},
         r"line 2, column 'key': whole numbers above 2\*\*53 would be rounded .* source.ids",
     ),
+    "large negative ones beside fractions": (
+        "a,key\n1.5,1\n0.5,-9007199254740993\n",
+        {},
+        r"line 3, column 'key': whole numbers above 2\*\*53 would be rounded",
+    ),
     "a type that does not hold it": (
         f"a,b\n1,2\n{SECRET},3\n",
         {"dtype": "int16"},
@@ -287,6 +292,8 @@ def test_tables_name_rows(kind, tmp_path):
         (np.array([[2**24 + 1.5], [0.1]]), "float32", True),  # no whole number
         (np.array([[2**60 + 1], [2**60]]), "float64", False),
         (np.array([[-(2**53) - 1]]), "float64", False),
+        (np.array([[-(2**24) - 1.0], [1.5]]), "float32", False),
+        (np.array([[-(2**60) - 1]]), "float64", False),
         (np.array([[2**63 - 1]]), "float64", False),
         (np.array([[2**64 - 1]], dtype=np.uint64), "float64", False),
         (np.array([[2**60], [2**53]]), "float64", True),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -80,6 +81,15 @@ def test_a_damaged_graph_is_found(tmp_path, name):
     chunk.unlink()
     with pytest.raises(StoreError, match=f"graph/{name} has 0 of its 1 chunks"):
         ClientStore.open(store.url)
+
+
+def test_another_graph_than_was_written_is_found(tmp_path):
+    """It is a graph, and each chunk has its checksum."""
+    store = stored(tmp_path, 2 * random_graph(12, 0))
+    weights = zarr.open_group(store.url, mode="r+")["graph/weights"]
+    weights[:] = weights[:] / 2
+    with pytest.raises(StoreError, match=r"'a': the graph of .* is not what was written there"):
+        ClientStore.open(store.url, verify=True)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5))

@@ -285,6 +285,19 @@ def test_files_are_joined_by_ids(files, rows):
     assert {one.ids()[0] for one in whole if one.present is None} == {"p2"}  # no view lacks it
 
 
+def test_ids_stay_in_the_order_in_which_they_are_first_seen(tmp_path):
+    """Rows follow the first file, whatever the alphabet says of their names."""
+    orders = {"one": ["z", "c", "p"], "two": ["m", "p", "a"]}
+    for name, ids in orders.items():
+        table = pd.DataFrame({"id": ids, "x": [float(ord(letter)) for letter in ids]})
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    views = {name: {"path": str(tmp_path / f"{name}.csv"), "ids": "id"} for name in orders}
+    samples = joined(views)
+    assert samples.ids().tolist() == ["z", "c", "p", "m", "a"]
+    for row, name in zip(all_of(samples), samples.ids(), strict=True):
+        assert set(row[~np.isnan(row)]) == {float(ord(name))}
+
+
 def storage_of(views, root, source=None, **partition):
     return load_storage(
         {

@@ -105,6 +105,15 @@ def test_digest_does_not_depend_on_blocks_chunks_or_labels(tmp_path):
     assert len(digests) == 1
 
 
+def test_a_store_that_is_replaced_keeps_its_key_for_its_client_alone(url, own_secrets):
+    """Pseudonyms stay a client's own; another's in its place has others."""
+    keys = []
+    for client in ("a", "a", "b", "b"):
+        write_store(url, client, X, IDS, overwrite=True)
+        keys.append(ClientStore.open(url).id_key())
+    assert keys[0] == keys[1] != keys[2] == keys[3]
+
+
 def test_labels_can_be_removed(url):
     write_store(url, "b", X, IDS, np.arange(10))
     shutil.rmtree(f"{url}/evaluation")

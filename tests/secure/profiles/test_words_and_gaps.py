@@ -30,8 +30,8 @@ KIND = np.tile([0, 1, 2], N)
 def table():
     """Sixty patients of each of three hospitals, with clusters that words and numbers tell apart.
 
-    Nobody at b has a lab value, and few in cluster 1; nobody in cluster 2 has a scan. Stage four is
-    at a alone; five is rare.
+    Nobody at b has a lab value, and seven at a alone in cluster 1; nobody in cluster 2 has a scan.
+    Stage four is at a alone; five is rare.
     """
     random = np.random.default_rng(7)
     n = N * len(SITES)
@@ -50,7 +50,7 @@ def table():
         frame.loc[random.random(n) < share, name] = np.nan
     frame.loc[:6, "stage"] = "four"
     frame.loc[[70, 150], "stage"] = "five"
-    frame.loc[(OWNERS == "b") | ((KIND == 1) & (np.arange(n) > 9)), "lab"] = np.nan
+    frame.loc[(OWNERS == "b") | ((KIND == 1) & (np.arange(n) > 20)), "lab"] = np.nan
     frame.loc[KIND == 2, "scan"] = np.nan
     return frame
 

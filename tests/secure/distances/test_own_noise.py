@@ -1,0 +1,80 @@
+"""Noise and hiding polynomials of distances are used for these rows and this answer alone."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from daskfc.coding import ResidueSystem, SecretKey, choose_residues
+from daskfc.secure.distances import choose_code
+from daskfc.secure.distances.parties import party, server
+from tests.secure.distances.test_steps import KEY, dealt
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).integers(-500, 500, (50, 6)).astype(float)
+
+
+def test_samples_that_are_given_as_new_ones_have_other_shares(X):
+    """Of two shares under one polynomial, one noise would tell the difference of their rows."""
+    store, code = dealt(X / 250, np.zeros(50))["client-0.0"], choose_code(3, 1, 1, 0)
+    system, secret = ResidueSystem((251, 241), scale=10.0, bound=60_000), SecretKey.from_os()
+    where = {"start": 0, "stop": len(X), "code": code, "system": system, "evaluators": tuple("abc")}
+    told = party.encode_rows(store, secret, **where), party.encode_new(store, secret, **where)
+    for name in "abc":
+        one, two = (party.share_of(sent[name], code, system) for sent in told)
+        assert (one != two).mean() > 0.9
+
+
+def test_each_answer_has_a_hiding_polynomial_of_its_own(X):
+    """Two answers under one polynomial would tell the server the difference of single segments."""
+    stores, code = dealt(X, np.arange(50) % 5), choose_code(5, 2, 1, 0)
+    held = first_evaluator(stores, code)
+    landmarks = server.told_landmarks(np.array([3, 1, 4]))
+    columns_of = [
+        party.answer_columns(*held.shares, landmarks, held.name, start=0, stop=9, turn=turn,
+                             **held.public)
+        for turn in (0, 0, 1)
+    ]  # fmt: skip
+    again, other = (new_rows(stores["client-2"], code, held, digest) for digest in ("one", "two"))
+    new_columns = [
+        party.answer_new(*held.shares, rows, held.name, start=0, stop=9, panel=panel, **held.public)
+        for rows, panel in ((again, "p"), (again, "p"), (again, "q"))
+    ]
+    same_rows = replace(again, fingerprint=other.fingerprint)
+    new_columns.append(
+        party.answer_new(*held.shares, same_rows, held.name, start=0, stop=9, panel="p",
+                         **held.public)
+    )  # fmt: skip
+    for answers in (columns_of, new_columns):
+        first, repeated, *others = (answer.residues for answer in answers)
+        np.testing.assert_array_equal(first, repeated)
+        for one in others:
+            assert (first != one).mean() > 0.9
+
+
+def first_evaluator(stores, code):
+    """Return what one of five evaluators holds of rows that are shared in two segments."""
+    names = tuple(stores)
+    plan = server.plan({n: party.describe(s, KEY, KEY, max_abs=None) for n, s in stores.items()})
+    system = choose_residues(
+        radius=plan.radius, n_features=plan.n_features, tolerance=1e-4, grids=plan.grids,
+        n_columns=code.n_columns(plan.n_features), n_points=code.n_points,
+    )  # fmt: skip
+    public = {"code": code, "system": system, "evaluators": names}
+    key = party.hiding_key(SecretKey.from_os(), evaluators=names)[names[0]]
+    parts = {
+        name: [party.encode_rows(store, SecretKey.from_os(), start=0, stop=10, **public)[names[0]]]
+        for name, store in stores.items()
+    }
+    coded = party.assemble(parts, server.row_positions(plan), key, code=code, system=system)
+    public["engine"] = "auto"
+    return SimpleNamespace(name=names[0], shares=(coded, key), public=public)
+
+
+def new_rows(store, code, held, digest):
+    store.digest = digest
+    public = {key: held.public[key] for key in ("code", "system", "evaluators")}
+    return party.encode_new(store, KEY, start=0, stop=4, **public)[held.name]
