@@ -14,6 +14,10 @@ FAULTS ?= 100
 JOBS ?= 3
 ROWS ?= .chaos-rows.jsonl
 FUZZ_MINUTES ?= 60
+MINUTES ?= 60
+SEED ?= 0
+ROOMS ?=
+AGAIN ?=
 DASK ?=
 
 # What touches other packages' interfaces, and a real fit of every method; recovery hangs on the
@@ -153,11 +157,17 @@ $(VENV)/.installed-mutants: $(VENV)/.installed-test
 	$(PIP) install -c constraints.txt -e '.[test,fast,multiview,umap,mutants]'
 	@touch $@
 
-mutants: $(VENV)/.installed-mutants  ## change the source bit by bit and see what tests notice: hours, goes on where it was
+mutants: $(VENV)/.installed-mutants  ## change the source bit by bit and see what tests notice: SAMPLE=300 changes of all ROOMS, drawn by SEED=0, within MINUTES=60; without SAMPLE four rooms whole, for hours; goes on where it was
+ifdef SAMPLE
+	$(BIN)/python -m tests.mutations.sample --sample $(SAMPLE) --seed $(SEED) --minutes $(MINUTES) \
+	  --jobs $(WORKERS) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(AGAIN),--again)
+else
 	$(BIN)/python tests/mutations/mutants.py $(MUTANTS)
+endif
 
 mutants-report:  ## what `make mutants` has found so far
 	$(BIN)/python tests/mutations/mutants.py report
+	$(BIN)/python -m tests.mutations.sample --report
 
 clean:           ## remove caches and virtual environments; runs and stores stay
 	rm -rf $(VENV) $(LOWEST) $(NEWEST) .venv-dask $(PREFECT) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks

@@ -216,7 +216,8 @@ def test_a_scheduler_with_a_certificate_of_another_role_is_not_joined(consortium
     with LocalCluster(
         n_workers=0, processes=False, protocol="tls", security=security, dashboard_address=None
     ) as posing:
-        cluster = cluster_of(posing.scheduler_address, security=consortium.files["bob"])
+        files = consortium.files["bob"]
+        cluster = cluster_of(posing.scheduler_address, security=files, startup="10s")
         with pytest.raises(NotAdmitted, match=f"by its certificate it is {ROLES[thief]} "):
             Federation.connect(cluster, clients=["a"])
 

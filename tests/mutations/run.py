@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -65,10 +66,12 @@ def copy_tree(target: Path) -> None:
             shutil.copy2(ROOT / name, target / name)
 
 
-def run_tests(tree: Path, tests: list[str]) -> str:
-    """Return "passed", "hung", "failed" with the reason, or pytest's own trouble."""
+def run_tests(
+    tree: Path, tests: list[str], options: Sequence[str] = (), limit_s: float = TIMEOUT_S
+) -> str:
+    """Return "passed", "hung", "failed" with test and reason, or pytest's own trouble."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p"]
-    command += ["no:randomly", *dict.fromkeys(tests)]
+    command += ["no:randomly", *options, *dict.fromkeys(tests)]
     path = os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "COLUMNS": "400"}
     with (tree / "pytest.log").open("w+", encoding="utf-8") as log:
@@ -76,7 +79,7 @@ def run_tests(tree: Path, tests: list[str]) -> str:
             command, cwd=tree, env=env, stdout=log, stderr=log, start_new_session=True
         )
         try:
-            code = process.wait(TIMEOUT_S)
+            code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return "hung"
         finally:  # with all processes that it started
@@ -85,7 +88,7 @@ def run_tests(tree: Path, tests: list[str]) -> str:
         log.seek(0)
         said = log.read()
     if code == 1:
-        reasons = re.findall(r"^(?:FAILED|ERROR) .*? - (.*)", said, re.MULTILINE)
+        reasons = re.findall(r"^(?:FAILED|ERROR) (.*)", said, re.MULTILINE)
         return f"failed: {reasons[0] if reasons else said[-400:]!r}"
     return "passed" if code == 0 else f"pytest said {said[-400:]!r}"
 
@@ -117,7 +120,7 @@ def main(words: list[str]) -> int:
             caught = outcome.startswith(("failed", "hung"))
             missed += not caught
             verdict = f"{'caught' if caught else 'NOT CAUGHT'} {time.monotonic() - start:4.0f} s"
-            print(f"{verdict}  {m.file}  {m.name}\n{'':14}{outcome[:110]}", flush=True)
+            print(f"{verdict}  {m.file}  {m.name}\n{'':14}{outcome[:200]}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} caught")
     return int(missed > 0)
 

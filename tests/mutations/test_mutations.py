@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from tests.mutations import sample
 from tests.mutations.run import ROOT, mutations
 
 
@@ -20,3 +21,45 @@ def test_every_known_bug_can_be_put_in_again(mutation):
 def test_names_of_known_bugs_differ():
     names = [mutation.name for mutation in mutations()]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("file", "tests"),
+    [
+        ("stores/layout/id_key.py", "tests/stores"),
+        ("cli/audit.py", "tests/runs/test_audit.py"),
+        ("cli/sites/policy.py", "tests/cli/test_policy.py"),
+        ("federation/driver/graph.py", "tests/federation"),
+        ("federation/driver/server_work.py", "tests/federation/test_server_work.py"),
+        ("secure/distances/parties/party.py", "tests/secure/distances/test_steps.py"),
+        ("linalg/landmarks.py", "tests/linalg/test_landmarks.py"),
+    ],
+)
+def test_the_nearest_tests_of_a_file_are_those_of_its_room(file, tests):
+    own, *nearest = sample.nearest_tests(ROOT / "daskfc" / file)
+    assert own == f"daskfc/{file}"
+    assert any(one.startswith(tests) for one in nearest[:4]), nearest
+
+
+def test_every_room_is_drawn_from():
+    files = [path for room in sample.rooms() for path in sample.files_of(room)]
+    assert sorted(files) == sorted((ROOT / "daskfc").rglob("*.py"))
+
+
+def test_what_survived_is_counted_unless_there_is_a_reason(monkeypatch):
+    rows = [
+        {"room": room, "file": f"daskfc/{room}/a.py", "verdict": verdict, "old": old, "new": "b",
+         "told": "passed"}
+        for room, verdict, old in (
+            ("stores", "caught", "1"), ("stores", "caught", "2"), ("stores", "survived", "3"),
+            ("site", "survived", "4"), ("site", "caught", "5"), ("site", "unfinished", "6"),
+        )
+    ]  # fmt: skip
+    monkeypatch.setattr(sample, "accepted", lambda: lambda file, old, new: old == "4")
+    _, _, *lines = sample.table(rows)
+    assert lines[:3] == [
+        "| `site` | 3 | 1 | 1 | 0 | 1 | 100% |",
+        "| `stores` | 3 | 0 | 0 | 1 | 2 | 67% |",
+        "| `all` | 6 | 1 | 1 | 1 | 3 | 75% |",
+    ]
+    assert lines[3:] == ["", "daskfc/stores/a.py (passed)\n  - 3\n  + b"]

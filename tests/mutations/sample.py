@@ -1,0 +1,340 @@
+"""Draw small changes from every file of some rooms, and list those that no test notices.
+
+``make mutants SAMPLE=300 ROOMS="stores site" SEED=0`` draws as many of each room, a file by its
+length and a change in it by chance, of all that mutmut knows: in functions with a decorator, in
+classes and modules as well. Each is written into a copy of the tree, so that all processes have it.
+Then the tests run that are nearest to the file: its own examples, then files of tests by how few
+imports lie between, the quick ones first and the slow ones for what survived. What needs longer
+than its limit is unfinished, unless one test hangs. It ends after ``MINUTES=60`` and goes on where
+it was; ``AGAIN=1`` tries again what was not caught. Rows lie in ``.mutants/sample/rows.jsonl``;
+``make mutants-report`` prints the table, and what survived. Reasons are in ``accepted.toml``, see
+`mutants`.
+"""
+
+import argparse
+import ast
+import difflib
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import grimp
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.mutations.mutants import MESSAGES, RESULTS, accepted
+from tests.mutations.run import ROOT, copy_tree, run_tests, write
+
+PLACE = RESULTS / "sample"
+ROWS = PLACE / "rows.jsonl"
+PACKAGE = ROOT / "daskfc"
+TOP = "top"  # the room of files that lie beside the packages
+QUICK_S, SLOW_S, TEST_S = 90, 120, 60  # of a change, and of one of its tests
+NEAREST = 8  # files of tests
+ELSEWHERE = {"benchmarks", "deployments"}  # that measure, or need other programs
+
+
+def rooms() -> list[str]:
+    """Return the packages, and `TOP`."""
+    found = (path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file())
+    return [*sorted(found), TOP]
+
+
+def files_of(room: str) -> list[Path]:
+    """Return a room's files, of which those without code may be many."""
+    if room == TOP:
+        return sorted(PACKAGE.glob("*.py"))
+    return sorted((PACKAGE / room).rglob("*.py"))
+
+
+# -- the nearest tests --------------------------------------------------------------------------
+
+
+def name_of(path: Path) -> str:
+    """Return a file's name as a module."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def _offered(package: str) -> Mapping[str, str]:
+    """Return the modules of what a package with a stub imports when it is asked for."""
+    stub = ROOT / package.replace(".", "/") / "__init__.pyi"
+    if not stub.is_file():
+        return {}
+    nodes = ast.walk(ast.parse(stub.read_text(encoding="utf-8")))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {one.name: f"{package}.{node.module}" for node in imports for one in node.names}
+
+
+@cache
+def _names_in(path: Path) -> frozenset[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            names |= {_offered(node.module).get(alias.name, "") for alias in node.names}
+    return frozenset(names)
+
+
+@cache
+def _imported(path: Path) -> frozenset[str]:
+    """Return all names that a file of tests imports, by way of other files of tests as well."""
+    names, files = set(), [path]
+    for one in files:  # grows meanwhile
+        names |= (new := _names_in(one))
+        beside = (ROOT / f"{name.replace('.', '/')}.py" for name in new if name[:6] == "tests.")
+        files += [file for file in beside if file.is_file() and file not in files]
+    return frozenset(names)
+
+
+@cache
+def _chains(module: str) -> Mapping[str, int]:
+    """Return how many imports lie between each module that needs a module and it."""
+    graph, far = _graph(), {module: 0}
+    reached = [module]
+    for one in reached:  # grows meanwhile
+        for by in sorted(graph.find_modules_that_directly_import(one) - set(far)):
+            far[by] = far[one] + 1
+            reached.append(by)
+    return far
+
+
+@cache
+def _graph() -> Any:
+    return grimp.build_graph("daskfc", cache_dir=None)
+
+
+def nearest_tests(path: Path) -> list[str]:
+    """Return the examples of a file, and the files of tests that are nearest to it."""
+    module, inside = name_of(path), path.relative_to(PACKAGE).parent.parts
+    far = _chains(module)
+
+    def place(file: Path) -> tuple[int, str]:
+        needed = min((far[name] for name in _imported(file) if name in far), default=99)
+        if file.stem == f"test_{path.stem}":
+            needed = min(needed, 1) - 3  # commands are imported when they are called
+        folders = file.relative_to(ROOT / "tests").parent.parts
+        beside = sum(one == other for one, other in zip(folders, inside, strict=False))
+        return needed - 2 * beside, str(file)
+
+    every = (ROOT / "tests").rglob("test_*.py")
+    tests = sorted((one for one in every if ELSEWHERE.isdisjoint(one.parts)), key=place)
+    own = [str(path.relative_to(ROOT))]
+    return own + [str(file.relative_to(ROOT)) for file in tests[:NEAREST]]
+
+
+# -- the changes --------------------------------------------------------------------------------
+
+
+@cache
+def changes_of(path: Path) -> tuple[Any, Sequence[tuple[Any, Any]]]:
+    """Return a file as libcst reads it, and its nodes with what mutmut puts in their place."""
+    import libcst
+    from libcst.metadata import MetadataWrapper, PositionProvider
+    from mutmut.mutation.mutators import mutation_operators
+
+    text = path.read_text(encoding="utf-8")
+    lines = enumerate(text.splitlines(), start=1)
+    told = {n for n, line in lines if any(re.match(message, line) for message in MESSAGES)}
+    found = []
+
+    class Everywhere(libcst.CSTVisitor):
+        """In whatever can be reached; mutmut itself leaves out what it cannot swap in a process."""
+
+        METADATA_DEPENDENCIES = (PositionProvider,)
+
+        def on_visit(self, node: Any) -> bool:
+            place = self.get_metadata(PositionProvider, node, None)
+            if isinstance(node, libcst.Annotation | libcst.Decorator) or _is_a_name(node):
+                return False
+            if place and place.start.line in told and isinstance(node, libcst.BaseExpression):
+                return False
+            for kind, changed in mutation_operators:
+                if isinstance(node, kind):
+                    found.extend((node, other) for other in changed(node))
+            return True
+
+    def _is_a_name(node: Any) -> bool:
+        """Whether a list of names, or a type, is called something."""
+        target = node.targets[0].target if isinstance(node, libcst.Assign) else None
+        if not isinstance(target, libcst.Name):
+            return False
+        name = target.value
+        a_type = isinstance(node.value, libcst.Subscript) and name == name.title() != name.upper()
+        return name == "__all__" or a_type
+
+    wrapper = MetadataWrapper(libcst.parse_module(text))
+    wrapper.visit(Everywhere())
+    return wrapper.module, found
+
+
+def drawn(room: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield changes of a room: file, number in it, the lines that go and come, and the new text."""
+    files = files_of(room)
+    weights = [len(path.read_text(encoding="utf-8").splitlines()) for path in files]
+    chance, seen = random.Random(f"{room} {seed}"), set()
+    for _ in range(20 * count):
+        if len(seen) == count:
+            return
+        path = chance.choices(files, weights)[0]
+        module, changes = changes_of(path)
+        number = chance.randrange(len(changes)) if changes else -1
+        if number < 0 or (path, number) in seen:
+            continue
+        seen.add((path, number))
+        text = module.deep_replace(*changes[number]).code
+        lines = difflib.unified_diff(module.code.splitlines(), text.splitlines(), n=0, lineterm="")
+        new_lines = [line for line in lines if line[:3] not in ("---", "+++")]
+        old, new = (
+            "\n".join(line[1:].strip() for line in new_lines if line[:1] == sign) for sign in "-+"
+        )
+        yield {"room": room, "file": str(path.relative_to(ROOT)), "old": old, "new": new,
+               "number": number, "text": text}  # fmt: skip
+
+
+# -- running them -------------------------------------------------------------------------------
+
+
+def verdict_of(tree: Path, tests: Sequence[str]) -> tuple[str, str]:
+    """Return whether tests notice the change in a copy of the tree, and what they say."""
+    waits, verdict = f"--timeout={TEST_S}", "survived"
+    for marks, limit in (("not slow and not deploy", QUICK_S), ("slow and not long", SLOW_S)):
+        told = run_tests(tree, list(tests), ["-m", marks, waits], limit)
+        if told.startswith("failed"):
+            return "caught", told
+        if told == "hung":
+            verdict = "unfinished"
+        elif told.startswith("pytest said"):
+            if "error" in told:  # while it collects: the package cannot be imported
+                return "caught", told
+            if "deselected" not in told and "no tests ran" not in told:
+                raise RuntimeError(told)
+    return verdict, told
+
+
+def try_out(tree: Path, change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a change."""
+    source, start = tree / change["file"], time.monotonic()
+    clean = source.read_text(encoding="utf-8")
+    write(source, change["text"])
+    try:
+        verdict, told = verdict_of(tree, nearest_tests(ROOT / change["file"]))
+    finally:
+        write(source, clean)
+    row = {key: value for key, value in change.items() if key != "text"}
+    took = round(time.monotonic() - start, 1)
+    return {**row, "verdict": verdict, "told": told[:300], "seconds": took, "commit": commit()}
+
+
+@cache
+def commit() -> str:
+    """Return the commit that is tried."""
+    words = ["git", "rev-parse", "--short=8", "HEAD"]
+    return subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout[:8]
+
+
+def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what tells changes apart."""
+    return tuple(row[name] for name in ("file", "old", "new", "number"))
+
+
+def rows() -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return the last row of each change."""
+    if not ROWS.exists():
+        return {}
+    lines = ROWS.read_text(encoding="utf-8").splitlines()
+    return {key_of(row): row for row in map(json.loads, lines)}
+
+
+def explore(asked: argparse.Namespace) -> None:
+    """Try changes until the time is over, as many at once as asked."""
+    end, known = time.monotonic() + 60 * asked.minutes, rows()
+    each = -(-asked.sample // len(asked.rooms))
+    of_rooms = [list(drawn(room, each, asked.seed)) for room in asked.rooms]
+    left = []
+    for change in (one for turn in zip_all(of_rooms) for one in turn):
+        before = known.get(key_of(change))
+        if before is None or (asked.again and before["verdict"] != "caught"):
+            left.append(change)
+    print(f"{len(left)} changes are to be tried", flush=True)
+    trees = [PLACE / str(number) for number in range(asked.jobs)]
+
+    def work(number: int) -> None:
+        copy_tree(trees[number])
+        for change in left[number :: asked.jobs]:
+            if time.monotonic() > end:
+                return
+            row = try_out(trees[number], change)
+            with ROWS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            print(f"{row['verdict']:9}{row['seconds']:6.0f} s  {row['file']}", flush=True)
+
+    PLACE.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        list(pool.map(work, range(asked.jobs)))
+    failed = [re.match(r"failed: (\S+\.py::.*?)(?: - |$)", row["told"]) for row in rows().values()]
+    names = sorted({found[1] for found in failed if found})
+    told = run_tests(trees[0], names, ["--maxfail=0"], 60 * asked.minutes) if names else "passed"
+    print(f"without any change these tests: {told}")
+
+
+def zip_all(lists: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
+    """Yield the first of all lists, then the second of those that have one, and so on."""
+    held = list(lists)
+    for number in range(max(map(len, held), default=0)):
+        yield [one[number] for one in held if number < len(one)]
+
+
+def table(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the table by room, in Markdown, and the survivors without a reason."""
+    is_accepted = accepted()
+    head = ("room", "drawn", "accepted", "unfinished", "survived", "caught", "of both")
+    counts: dict[str, dict[str, int]] = {}
+    left = []
+    for row in found:
+        verdict = row["verdict"]
+        if verdict == "survived" and is_accepted(row["file"], row["old"], row["new"]):
+            verdict = "accepted"
+        for room in (row["room"], "all"):
+            counts.setdefault(room, dict.fromkeys(head[2:6], 0))
+            counts[room][verdict] += 1
+        if verdict == "survived":
+            left.append(f"{row['file']} ({row['told']})\n  - {row['old']}\n  + {row['new']}")
+    lines = [f"| {' | '.join(head)} |", "|--" * len(head) + "|"]
+    for room, own in sorted(counts.items(), key=lambda entry: (entry[0] == "all", entry[0])):
+        tried = own["caught"] + own["survived"]
+        share = f"{own['caught'] / tried:.0%}" if tried else ""
+        numbers = [sum(own.values()), *(own[one] for one in head[2:6])]
+        lines.append(f"| `{room}` | {' | '.join(map(str, [*numbers, share]))} |")
+    return [*lines, "", *left]
+
+
+def main(words: list[str]) -> int:
+    """Try changes, or print what is known."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rooms", nargs="+", default=rooms())
+    parser.add_argument("--sample", type=int, default=300, help="changes of all rooms together")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="what was not caught as well")
+    parser.add_argument("--report", action="store_true", help="print what is known alone")
+    asked = parser.parse_args(words)
+    if not asked.report:
+        explore(asked)
+    print(*table(rows().values()), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
