@@ -40,7 +40,7 @@ class StepUse:
     sends: frozenset[str]
     takes: Mapping[str, frozenset[str]]
     left_out: frozenset[str] = frozenset()
-    function: Callable[..., Any] | None = field(default=None, compare=False)
+    function: Callable[..., Any] | None = None
     given: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def parts(self) -> Iterable[tuple[str, str]]:

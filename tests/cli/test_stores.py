@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+import zarr
 
 from daskfc.stores import ClientStore
 from daskfc.stores.store.clusters import write_clusters
@@ -58,6 +59,16 @@ def test_a_damaged_store_is_found(daskfc, files, storage):
     assert result.exit_code == 2
     assert "client-2" in result.stderr
     shutil.rmtree(storage["root"])
+
+
+def test_another_content_than_was_written_is_found(daskfc, files, storage):
+    """Its chunks have their checksums, so that only reading all of it tells."""
+    build(daskfc)
+    features = zarr.open_group(f"{storage['root']}/client-2.zarr", mode="r+")["features"]
+    features[0] = features[1]
+    result = daskfc("stores", "check", "s.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "client 'client-2': the content of" in result.stderr
 
 
 def test_views_and_scaling_are_shown(daskfc, tmp_path):

@@ -16,7 +16,7 @@ from daskfc.clustering.blocks.row_file import RowFile
 from daskfc.clustering.blocks.swaps import medoids_by_swaps
 from daskfc.clustering.clusterers.library import AffinityPropagation
 from daskfc.clustering.clusterers.spectral import median_gamma
-from daskfc.clustering.kernels.gaussian_graph import median_apart, ranked
+from daskfc.clustering.kernels.gaussian_graph import gaussian_graph, median_apart, ranked
 from daskfc.clustering.views import decisive, views
 from daskfc.clustering.views.nearest import exact_blocks
 from daskfc.linalg.laplacian import components_of_rows
@@ -205,6 +205,19 @@ def test_more_alike_than_are_sorted(monkeypatch):
     for n in range(values.size - 1):
         found = ranked(lambda: iter([values]), lambda _, n=n: (n, n + 1))
         np.testing.assert_array_equal(found, np.sort(values)[n : n + 2])
+
+
+def test_the_search_for_eigenvectors_of_a_gaussian_graph_begins_near_them():
+    """Whence it begins changes no result, and random vectors take many more products."""
+    view = exact_blocks(data("blobs"))
+    graph = gaussian_graph(view, 0.02, 4, seed=0)
+    K = np.exp(-0.02 * view.full())
+    np.fill_diagonal(K, 0.0)
+    root = np.sqrt(K.sum(axis=1))
+    np.testing.assert_allclose(graph.matrix @ np.eye(view.n), K / root / root[:, None], atol=1e-12)
+    leading = np.linalg.eigh(K / root / root[:, None])[1][:, -4:]
+    span = np.linalg.qr(graph.near)[0]
+    assert np.linalg.norm(leading - span @ (span.T @ leading), axis=0).max() < 0.1
 
 
 def test_blocks_cover_the_upper_triangle_once():

@@ -117,7 +117,7 @@ class Cells:
                     f"{at} dates must be written as 2026-03-31, with or without a time; this one "
                     "is not. Write it so, or leave the column out of source.dates."
                 )
-        if getattr(found.dt, "tz", None) is not None:
+        if found.dt.tz is not None:
             found = found.dt.tz_convert("UTC").dt.tz_localize(None)
         return (found - pd.Timestamp(0)) / _DAY
 
