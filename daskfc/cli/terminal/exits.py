@@ -1,6 +1,5 @@
 """Turn errors into one line on standard error and an exit code."""
 
-import logging
 import os
 import signal
 import sys
@@ -163,7 +162,6 @@ def exits(*, run: "Run | None" = None) -> Iterator[None]:
             "w", prefix="daskfc-", suffix=".log", delete=False, encoding="utf-8"
         ) as file:
             traceback.print_exc(file=file)
-        logging.getLogger("daskfc.cli").debug("unexpected", exc_info=True)
         _end(
             FAILED,
             f"unexpected {type(error).__name__}; the traceback is in {Path(file.name)}. Please "

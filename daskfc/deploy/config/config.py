@@ -246,15 +246,16 @@ class SshCluster(_Strict):
         served = ["server", *(f"server-{n}" for n in range(2, self.server.workers + 1))]
         if missing := sorted({SCHEDULER, *served} - set(self.hosts)):
             raise ValueError(f"'hosts' must name where {', '.join(missing)} runs as well")
-        if more := sorted(set(self.hosts) - {SCHEDULER, *served, *self._clients()}):
+        clients = tuple(filter(holds_data, self.hosts))
+        if more := sorted(set(self.hosts) - {SCHEDULER, *served, *clients}):
             raise ValueError(
                 f"'hosts' names {', '.join(more)}, and the server has {self.server.workers} "
                 "workers; correct 'server: {workers: ...}' or the names"
             )
-        if not self._clients():
+        if not clients:
             raise ValueError("'hosts' must name at least one client beside scheduler and server")
         for name, host in self.hosts.items():
-            if name not in self._clients() and host.store is not None:
+            if name not in clients and host.store is not None:
                 raise ValueError(f"{name} of 'hosts' holds no data; it must have no store")
             if needs_certificates(self.scheduler) and host.security is None:
                 raise ValueError(
@@ -262,9 +263,6 @@ class SshCluster(_Strict):
                     "security: {ca: ..., cert: ..., key: ...}, as paths at that host"
                 )
         return self
-
-    def _clients(self) -> tuple[str, ...]:
-        return tuple(filter(holds_data, self.hosts))
 
     def existing(self, folder: str) -> ExistingCluster:
         """Return the cluster to join after the start, with absolute paths of local files."""
@@ -278,7 +276,7 @@ class SshCluster(_Strict):
         shared = ("scheduler", "security", "server", "deadline", "startup", "connect", "dask")
         return ExistingCluster(
             cluster="existing",
-            expect=self._clients(),
+            expect=tuple(filter(holds_data, self.hosts)),
             ssh=start,
             **{name: getattr(self, name) for name in shared},
         )
