@@ -1,4 +1,8 @@
+import importlib
+
 import pytest
+
+from daskfc.deploy.config.config import SecurityFiles
 
 TCP = ("--scheduler", "tcp://127.0.0.1:1")
 
@@ -20,6 +24,36 @@ def test_bad_input_is_2_and_one_line(daskfc, words, said):
     assert result.exit_code == 2, result.output
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+CERTIFICATES = ["--tls-ca-file", "ca", "--tls-cert", "cert", "--tls-key", "key"]
+SCHEDULED = {
+    "host": "h", "port": 1, "scheduler_file": "f", "dashboard": "d", "metrics": "m",
+}  # fmt: skip
+SERVED = {
+    "scheduler": "tls://h:1", "scheduler_file": "f", "wait": 60.0, "store": "s",
+    "memory_limit": "3GB", "nthreads": 2, "blas_threads": 3, "workspace": "w", "host": "h",
+    "port": 4, "nanny_port": 5, "contact_address": "c", "metrics": "m", "policy": "p",
+    "state": "q", "trusted": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "names", "options"), [("scheduler", [], SCHEDULED), ("party", ["a"], SERVED)]
+)
+def test_whoever_serves_is_told_every_option(daskfc, monkeypatch, command, names, options):
+    told = {}
+    module = importlib.import_module(f"daskfc.cli.sites.{command}")
+    monkeypatch.setattr(module, f"serve_{command}", lambda *who, **all: told.update(all, who=who))
+    words = [
+        word
+        for name, value in options.items()
+        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [value]))
+    ]
+    done = daskfc(command, *names, *words, *CERTIFICATES)
+    assert done.exit_code == 0, done.output
+    security = SecurityFiles(ca="ca", cert="cert", key="key")
+    assert told == {**options, "security": security, "narrates": True, "who": tuple(names)}
 
 
 def test_a_party_needs_a_scheduler(daskfc):

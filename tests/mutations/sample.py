@@ -303,13 +303,13 @@ def table(found: Iterable[Mapping[str, Any]]) -> list[str]:
     left = []
     for row in found:
         verdict = row["verdict"]
-        if verdict == "survived" and is_accepted(row["file"], row["old"], row["new"]):
+        if verdict != "caught" and is_accepted(row["file"], row["old"], row["new"]):
             verdict = "accepted"
         for room in (row["room"], "all"):
             counts.setdefault(room, dict.fromkeys(head[2:6], 0))
             counts[room][verdict] += 1
-        if verdict == "survived":
-            left.append(f"{row['file']} ({row['told']})\n  - {row['old']}\n  + {row['new']}")
+        if verdict in ("survived", "unfinished"):
+            left.append(f"{row['file']} ({verdict})\n  - {row['old']}\n  + {row['new']}")
     lines = [f"| {' | '.join(head)} |", "|--" * len(head) + "|"]
     for room, own in sorted(counts.items(), key=lambda entry: (entry[0] == "all", entry[0])):
         tried = own["caught"] + own["survived"]

@@ -62,4 +62,8 @@ def test_what_survived_is_counted_unless_there_is_a_reason(monkeypatch):
         "| `stores` | 3 | 0 | 0 | 1 | 2 | 67% |",
         "| `all` | 6 | 1 | 1 | 1 | 3 | 75% |",
     ]
-    assert lines[3:] == ["", "daskfc/stores/a.py (passed)\n  - 3\n  + b"]
+    assert lines[3:] == [
+        "",
+        "daskfc/stores/a.py (survived)\n  - 3\n  + b",
+        "daskfc/site/a.py (unfinished)\n  - 6\n  + b",
+    ]
