@@ -212,6 +212,23 @@ def test_bad_specifications_are_refused(spec, text):
         make_clusterer(spec)
 
 
+# whole numbers that begin at 2: fewer neighbours than one other, or a cluster of one sample
+FROM_2 = {
+    ("spectral", "n_neighbors"), ("hdbscan", "min_cluster_size"), ("hdbscan", "n_neighbors"),
+    ("umap", "n_neighbors"), ("optics", "min_samples"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLUSTERERS)
+def test_whole_numbers_begin_at_1_or_2(name):
+    """The least is taken, and what is below it, or none whole, is refused."""
+    for parameter, constraint in CLUSTERERS[name].constraints.items():
+        if constraint.rule.startswith("an int"):
+            least = 2 if (name, parameter) in FROM_2 else 1
+            assert [constraint.holds(n) for n in (least - 1, least, 10**6)] == [False, True, True]
+            assert not constraint.holds(least + 0.5), parameter
+
+
 def test_specifications_are_names_mappings_or_clusterers():
     assert make_clusterer("k-means") == KMeans()
     assert make_clusterer({"dbscan": {"eps": 0.5}}) == DBSCAN(eps=0.5)
