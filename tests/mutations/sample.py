@@ -300,7 +300,7 @@ def zip_all(lists: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
 def table(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the table by room, in Markdown, and the survivors without a reason."""
     is_accepted = accepted()
-    head = ("room", "drawn", "accepted", "unfinished", "survived", "caught", "of both")
+    head = ("room", "drawn", "accepted", "unfinished", "survived", "caught", "share caught")
     counts: dict[str, dict[str, int]] = {}
     left = []
     for row in found:
