@@ -28,6 +28,7 @@ def test_from_nothing_to_a_list(daskfc, tmp_path):
     assert told.stdout.startswith(
         "Wrote ca/parties/hospital-a: ca.pem, cert.pem, key.pem, start.sh, policy.yaml, README.md."
     )
+    assert "Hand it to hospital-a, by a way that nobody" in told.stdout
     assert daskfc("issue", "--role", "server", "server").exit_code == 0
     shown = daskfc("show")
     listed = shown.stdout
@@ -186,6 +187,7 @@ def test_a_list_is_issued_for_a_trial_and_checked(daskfc, tmp_path, listed):
     told = daskfc("issue", "--parties", "parties.yaml", "--days", "60")
     assert told.exit_code == 0, told.stderr
     assert told.stdout.count("Wrote ca/parties/") == len(listed)
+    assert "Hand each to its side, by a way that nobody" in told.stdout
     assert daskfc("check", "parties.yaml").exit_code == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.pem")}
     (tmp_path / "parties.yaml").write_text(LIST.replace("}", ", b: client}"))

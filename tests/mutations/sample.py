@@ -282,7 +282,9 @@ def explore(asked: argparse.Namespace) -> None:
     PLACE.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(asked.jobs) as pool:
         list(pool.map(work, range(asked.jobs)))
-    failed = [re.match(r"failed: (\S+\.py::.*?)(?: - |$)", row["told"]) for row in rows().values()]
+    failed = [
+        re.match(r"failed: .(\S+\.py::.*?)(?: - |.$)", row["told"]) for row in rows().values()
+    ]
     names = sorted({found[1] for found in failed if found})
     told = run_tests(trees[0], names, ["--maxfail=0"], 60 * asked.minutes) if names else "passed"
     print(f"without any change these tests: {told}")
@@ -298,7 +300,7 @@ def zip_all(lists: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
 def table(found: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the table by room, in Markdown, and the survivors without a reason."""
     is_accepted = accepted()
-    head = ("room", "drawn", "accepted", "unfinished", "survived", "caught", "of both")
+    head = ("room", "drawn", "accepted", "unfinished", "survived", "caught", "share caught")
     counts: dict[str, dict[str, int]] = {}
     left = []
     for row in found:
