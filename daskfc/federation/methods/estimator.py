@@ -277,9 +277,8 @@ class FederatedClusterer(FittedModel):
         federation : Federation
             The parties, running. Where the model lies with them, the one of `fit` in its run.
         stores : mapping of str to str, optional
-            For some clients the URL of a store with new samples, readable at that client; for all
-            of them where each holds columns of the same samples. By default the stores that
-            the federation has, where the caller can read them.
+            For some clients the URL of a store with new samples, readable there, or for all where
+            each holds columns of the same samples; by default their own, where readable here.
         refit : bool
             Whether to fit again first where the run of `fit` is over and its model with it.
 
