@@ -402,10 +402,10 @@ def test_what_is_fitted_has_labels():
 def test_a_method_says_how_data_are_split():
     for namespace in ({}, {"split": "rows"}):
         with pytest.raises(
-            TypeError, match=exactly("Nowhere.split must be one of samples, columns, views.")
+            TypeError, match=exactly("Nowhere.split must be one of samples, columns, views, grid.")
         ):
             type("Nowhere", (FederatedClusterer,), namespace)
-    for split in ("samples", "columns", "views"):
+    for split in ("samples", "columns", "views", "grid"):
         assert type("Here", (FederatedClusterer,), {"split": split}).split == split
     assert type("Below", (FirstColumns,), {}).split == "columns"  # inherited
 
