@@ -118,11 +118,6 @@ def make_clusterer(spec: "str | Mapping[str, Any] | Clusterer") -> Clusterer:
         A name; a mapping with one name and its parameters, ``{"dbscan": {"eps": 0.5}}``; or a
         clusterer, which is returned as it is.
 
-    Returns
-    -------
-    Clusterer
-        A clusterer with valid parameters.
-
     Raises
     ------
     InvalidInput

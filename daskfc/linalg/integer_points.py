@@ -80,11 +80,7 @@ def points_from_columns(
     *,
     n: int,
 ) -> IntegerPoints:
-    """Return coordinates of samples from columns of their squared distances, all whole numbers.
-
-    `columns` returns for a slice of samples those to the c landmarks, (b, c). Landmarks that span
-    the others are pivots; the error bound is proven.
-    """
+    """Return coordinates from `columns` of slices of squared distances to landmarks."""
     chosen = np.asarray(landmarks, dtype=np.int64)
     if chosen.size == 0:
         raise InvalidInput(

@@ -112,8 +112,7 @@ class LandmarkEmbedding:
     def certificate(self) -> Floats:
         """Return h (n,), each sample's squared distance to the landmarks' span; infinite at first.
 
-        The coordinates' squared distance of i and j is too small by at most ``2 * (h[i] + h[j])``
-        and never too large, up to rounding.
+        That of i and j is too small by at most ``2 * (h[i] + h[j])``, never too large.
         """
         return self._residual.copy()
 

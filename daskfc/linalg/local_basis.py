@@ -66,10 +66,7 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: i
 
 
 def projected_coordinates(projected: Floats, n_features: int, basis: Basis = "U") -> Floats:
-    """Return `singular_coordinates` from X V (n, k), V the top right singular vectors of X (·, d).
-
-    For features too large for memory: X V is linear in X, and so is a filter before it.
-    """
+    """Return `singular_coordinates` from X V (n, k), V being X's top right vectors."""
     check_params("projected_coordinates", {"basis": basis}, {"basis": _CONSTRAINTS["basis"]})
     left, values, _ = np.linalg.svd(projected, full_matrices=False)
     floor = max(len(projected), n_features) * float(np.finfo(np.float64).eps)
@@ -110,10 +107,7 @@ def squared_row_norms(rows: Floats) -> Floats:
 
 
 def divide_rows(rows: Floats, squared_norms: Floats) -> Floats:
-    """Return a participant's rows U Σ over the roots of given squared norms; 0 where these are 0.
-
-    With squared norms summed over participants, the joined rows have norm 1.
-    """
+    """Return a participant's rows U Σ over the roots of squared norms; 0 where these are 0."""
     live = squared_norms > 0  # a secure sum may be a little below 0
     roots = np.sqrt(np.where(live, squared_norms, 1.0))
     result: Floats = np.where(live[:, None], rows / roots[:, None], 0.0)

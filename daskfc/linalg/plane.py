@@ -10,11 +10,7 @@ Floats = NDArray[np.float64]
 
 
 def plane_of_points(points: Floats) -> tuple[Floats, float]:
-    """Return coordinates (n, 2) of points on their two principal axes, and the variance share.
-
-    Coordinates are about the mean, and 0 for an axis that does not exist. Each axis's largest
-    coordinate in size is positive; the share is in [0, 1], 1 without variance.
-    """
+    """Return coordinates (n, 2) of points on their principal axes, and the share of variance."""
     n, d = points.shape
     centred = points - points.mean(axis=0) if n else points
     # the smaller of the two Gram matrices suffices

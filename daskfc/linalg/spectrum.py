@@ -31,11 +31,7 @@ def _signed(vectors: Floats) -> Floats:
 def largest_eigenpairs(
     product: Callable[[Floats], Floats], n: int, k: int, seed: int, *, by_size: bool
 ) -> tuple[Floats, Floats]:
-    """Return the k leading eigenpairs of a symmetric (n, n) matrix, given by its products.
-
-    Leading by size or by value; orthonormal columns (n, k), the entry of largest size in each
-    positive.
-    """
+    """Return the k leading eigenpairs, by size or value, of symmetric (n, n) products."""
     if k == 0:
         return np.empty(0), np.empty((n, 0))
     if n <= max(_DENSE, 2 * k + 1):

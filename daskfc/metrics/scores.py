@@ -13,17 +13,12 @@ __all__ = ["METRICS", "accuracy", "all_metrics", "ari", "kappa", "macro_f1", "nm
 
 
 def accuracy(true: ArrayLike, pred: ArrayLike) -> float:
-    """Return the share of samples whose cluster matches their class.
+    """Return the share of samples, in [0, 1], whose cluster matches their class.
 
     Parameters
     ----------
     true, pred : array_like of shape (n,)
         Labels; noise (-1) is a cluster of its own.
-
-    Returns
-    -------
-    float
-        In [0, 1], after the best matching.
 
     Examples
     --------
@@ -65,17 +60,12 @@ def kappa(true: ArrayLike, pred: ArrayLike) -> float:
 
 
 def nmi(true: ArrayLike, pred: ArrayLike) -> float:
-    """Return the mutual information over the arithmetic mean of the two entropies.
+    """Return the mutual information over the arithmetic mean of both entropies, in [0, 1].
 
     Parameters
     ----------
     true, pred : array_like of shape (n,)
         Labels; noise (-1) is a cluster of its own.
-
-    Returns
-    -------
-    float
-        In [0, 1].
 
     Examples
     --------
@@ -88,17 +78,12 @@ def nmi(true: ArrayLike, pred: ArrayLike) -> float:
 
 
 def ari(true: ArrayLike, pred: ArrayLike) -> float:
-    """Return the adjusted Rand index.
+    """Return the adjusted Rand index, at most 1; 0 is the average of random labels.
 
     Parameters
     ----------
     true, pred : array_like of shape (n,)
         Labels; noise (-1) is a cluster of its own.
-
-    Returns
-    -------
-    float
-        At most 1; 0 is the average of random labels.
 
     Examples
     --------
@@ -111,17 +96,12 @@ def ari(true: ArrayLike, pred: ArrayLike) -> float:
 
 
 def macro_f1(true: ArrayLike, pred: ArrayLike) -> float:
-    """Return the mean over the true classes of the F1 score of the matched cluster.
+    """Return the mean F1 score over the classes; one without a cluster counts 0.
 
     Parameters
     ----------
     true, pred : array_like of shape (n,)
         Labels; noise (-1) is a cluster of its own.
-
-    Returns
-    -------
-    float
-        In [0, 1]; a class without a cluster counts 0.
 
     Examples
     --------
@@ -154,11 +134,6 @@ def all_metrics(
         Labels; noise (-1) is a cluster of its own.
     names : iterable of str or None, default None
         Of "kappa", "nmi", "ari", "acc", "f1"; None for all.
-
-    Returns
-    -------
-    dict of str to float
-        In the order of the names.
 
     Raises
     ------

@@ -43,9 +43,7 @@ def distance_array(
 ) -> xr.DataArray:
     """Return all squared distances ``(sample, other)`` as a lazy array with a chunk for each tile.
 
-    Coordinates are ``client`` and ``sample_id``, and both with the prefix ``other_``. Privacy: it
-    computes in the process that holds the distances; within a party Dask's arrays never go through
-    the federation's scheduler.
+    Privacy: it computes in the process that holds the distances, never through a scheduler.
     """
     read = _Read(source)
     side = source.grid.tile if isinstance(source, DistanceTiles) else _SIDE

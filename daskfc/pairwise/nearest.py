@@ -120,11 +120,7 @@ class _Kept:
 
 
 def limit_of_rows(block: Distances, k: int) -> Floats:
-    """Return an upper bound of each row's k-th smallest entry, (a,), mostly equal to it.
-
-    It is the k-th smallest of minima of disjoint groups; infinity where b < k. Pass the transpose
-    for limits of columns.
-    """
+    """Return an upper bound of each row's k-th smallest entry, (a,); infinity where b < k."""
     b = block.shape[1]
     if b < k:
         return np.full(len(block), np.inf)
@@ -158,12 +154,7 @@ def _passing(hits: NDArray[np.bool_], size: int) -> Ints:
 def nearest_of_block(
     block: Distances, k: int, row_limits: Floats, column_limits: Floats | None
 ) -> tuple[Nearest, Nearest] | None:
-    """Return the entries that may be among the k nearest of their row, and of their column.
-
-    Without column limits the block is on the diagonal: only rows are kept, without (i, i). Indices
-    count inside the C-order block. None if it holds NaN or negative numbers, or candidates that are
-    infinite or integers of 2**53 and more.
-    """
+    """Return what may be among the k nearest of its row or column; None for bad or huge entries."""
     a, b = block.shape
     step = min(a, max(1, _STRIP // b))
     hits = np.zeros(-(-step * b // 8) * 8, bool)

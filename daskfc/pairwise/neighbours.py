@@ -38,11 +38,7 @@ class _Known:
         return cls(np.full((rows, k), np.inf), np.full((rows, k), NOBODY))
 
     def limits(self, first: int) -> NDArray[np.float64]:
-        """Return the limits for entries whose neighbours are ``first`` or later.
-
-        Ties go to the smaller index: where the k-th index is below ``first``, the limit is the next
-        smaller number.
-        """
+        """Return the limits for neighbours from ``first`` on; ties go to the smaller index."""
         kth = self.distances[:, -1]
         settled = self.others[:, -1] < first
         return np.where(settled, np.nextafter(kth, -np.inf), kth)
@@ -61,9 +57,8 @@ class _Known:
 class NeighbourTiles(BlockGroup):
     """The exact nearest neighbours, streamed from blocks; n × n is never stored.
 
-    Ordered by distance, then by sample; a sample is not its own neighbour. The graph is bit for bit
-    the same for every order of the blocks and after interruptions. A process should write all its
-    blocks with one object, which keeps 16 bytes per sample and neighbour to skip most entries.
+    Ordered by distance, then by sample, without itself. The graph is bit for bit the same for every
+    order of the blocks. A process should write all its blocks with one object.
     """
 
     kind = "neighbour tiles"
@@ -104,11 +99,7 @@ class NeighbourTiles(BlockGroup):
         self._lock = threading.Lock()
 
     def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Store the neighbours of both panels from one block; return False if it was done before.
-
-        Squared distances are float64, or int64 below 2**53; a diagonal block must be symmetric. NaN
-        and negative numbers are refused.
-        """
+        """Store the neighbours of both panels from one block; return False if done before."""
         values = self._checked(i, j, block)
         if (i, j) in self._known:
             return False
@@ -127,10 +118,7 @@ class NeighbourTiles(BlockGroup):
         return self.write_nearest(i, j, *found)
 
     def write_nearest(self, i: int, j: int, rows: Nearest, columns: Nearest) -> bool:
-        """Store the results of `nearest_alone` or `nearest_of_block`; return False if done before.
-
-        They must have all that can be among the nearest; `columns` of a diagonal block are unused.
-        """
+        """Store results of `nearest_alone` or `nearest_of_block`; return False if done before."""
         if (i, j) in self._known:
             return False
         first_i, first_j = self.grid.panel(i).start, self.grid.panel(j).start

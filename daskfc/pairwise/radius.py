@@ -24,10 +24,7 @@ Edges = tuple[NDArray[np.int32], NDArray[np.int32]]
 def within_of_block(
     block: NDArray[np.float64] | NDArray[np.int64], radius2: float, *, diagonal: bool
 ) -> NDArray[np.uint8]:
-    """Return which entries lie within a squared radius, inclusive, as bits (a, ceil(b / 8)).
-
-    The first of eight columns is in the high bit; a `diagonal` block has only pairs i < j.
-    """
+    """Return which entries lie within a squared radius, inclusive, as bits (a, ceil(b / 8))."""
     within = block <= radius2
     return np.packbits(np.triu(within, 1) if diagonal else within, axis=1)
 
@@ -87,10 +84,7 @@ class RadiusTiles(BlockGroup):
         return sum(self._known.values())
 
     def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Store which squared distances of a block lie within the radius; return False if done.
-
-        Refuses NaN and negative numbers, and more pairs than ``max_edges``.
-        """
+        """Store which squared distances of a block lie within the radius; return False if done."""
         values = self._checked(i, j, block)
         if (i, j) in self._known:
             return False

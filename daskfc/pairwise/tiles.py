@@ -128,10 +128,7 @@ class DistanceTiles(BlockGroup):
         return out
 
     def in_order(self, folder: str | None = None) -> DistanceBlocks:
-        """Return the distances with samples in an order that follows from the distances only.
-
-        They are in a file of 8 n² bytes, which is deleted with the result.
-        """
+        """Return the distances with samples in an order that follows from them only, in a file."""
         n, file = self.grid.n, RowFile(self.grid.n, folder)
         for i, j, block in self.blocks():
             rows, columns = self.grid.panel(i), self.grid.panel(j)

@@ -30,11 +30,6 @@ class GaussianEvent:
     count : int, default 1
         Number of such releases, each of which may depend on the earlier ones.
 
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
     Examples
     --------
     >>> from daskfc.privacy import GaussianEvent
@@ -87,18 +82,7 @@ class Accountant:
         return float(np.sqrt(sum(e.count / e.noise_multiplier**2 for e in self.events)))
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest ε of all releases together.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1).
-
-        Returns
-        -------
-        float
-            Nats; 0 before the first release.
-        """
+        """Return the smallest ε in nats, at δ in (0, 1), of all releases together."""
         check("the accountant", delta=delta)
         return gaussian_epsilon(1.0, delta, self.mu) if self.events else 0.0
 
@@ -120,11 +104,6 @@ def noise_multiplier(epsilon: float, delta: float, n_rounds: int = 1) -> float:
     n_rounds : int, default 1
         Releases with the same multiplier, at least 1. FedSC with perturbed factors has one of Z
         in each of S rounds and one of C: S + 1.
-
-    Returns
-    -------
-    float
-        σ over the sensitivity. ``Accountant`` finds at most `epsilon` for it.
 
     Raises
     ------

@@ -23,7 +23,7 @@ _KEYS: dict[str, Constraint] = {
 def asked_noise(
     asked: Mapping[str, Any] | None, method: str, more: Mapping[str, Constraint] | None = None
 ) -> dict[str, Any] | None:
-    """Check a method's ``noise`` and return the entries that are given.
+    """Check a method's ``noise``; return the entries that are given, None without any.
 
     Parameters
     ----------
@@ -33,11 +33,6 @@ def asked_noise(
         Name of the method, for errors.
     more : mapping of str to Constraint, optional
         Other allowed entries.
-
-    Returns
-    -------
-    dict or None
-        None where no noise is requested.
 
     Raises
     ------

@@ -39,7 +39,7 @@ _ONE_ROW = 1e-7  # ours: of the largest square; a sum of squares this near to a 
 def guesses_behind(
     digests: Iterable[Hashable], guesses: Iterable[Guess], digest: Callable[[Guess], Hashable]
 ) -> list[Guess | None]:
-    """Find the values behind digests by trying guesses.
+    """Find by trying guesses the first value behind each digest, or None.
 
     Parameters
     ----------
@@ -49,11 +49,6 @@ def guesses_behind(
         Possible values behind them: a list of ids, or all rows of small numbers.
     digest : callable
         The attacker's digest of a value; with some other key where it lacks the key.
-
-    Returns
-    -------
-    list
-        For each digest the first guess that has it, or None.
 
     Examples
     --------

@@ -148,17 +148,7 @@ def clip_matrix(Z: ArrayLike, bound: float) -> tuple[Floats, bool]:
 
 
 def input_digest(*inputs: object) -> str:
-    """Return a digest of all inputs of a release, for its `noise_label`.
-
-    Parameters
-    ----------
-    *inputs : object
-        Private and public: arrays count by dtype, shape and content, anything else by its repr.
-
-    Returns
-    -------
-    str
-        64 digits; different for other inputs.
+    """Return a digest of all inputs of a release, arrays or others, for its `noise_label`.
 
     Notes
     -----
@@ -211,11 +201,6 @@ def noise_label(
         Number of the release among those of one mechanism.
     purpose : str
         Distinguishes uses of one mechanism.
-
-    Returns
-    -------
-    tuple
-        For `SecretKey.derive`; of fixed size.
 
     Examples
     --------

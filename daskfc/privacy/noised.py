@@ -37,14 +37,7 @@ Part: TypeAlias = "NDArray[np.float64] | Noised"
 
 
 def noise_of_part(part: Part, n_hidden: float = math.inf) -> float:
-    """Return the noise multiplier of an array, infinite without noise.
-
-    Parameters
-    ----------
-    part : ndarray or Noised
-        A term of a sum.
-    n_hidden : int, optional
-        Least number of terms of the sum in which its receiver sees the array, none of them alone.
+    """Return the noise multiplier of a term of a sum of `n_hidden`, infinite without noise.
 
     Raises
     ------

@@ -118,14 +118,7 @@ class Groups(_Strict):
 
 
 class Budget(_Strict):
-    """The privacy budget of all noisy releases of one data set together, in its whole life.
-
-    Attributes
-    ----------
-    epsilon : float
-        Nats, at `delta`.
-    delta : float
-        In (0, 1).
+    """The budget, ε in nats at δ, of all noisy releases of one data set in its whole life.
 
     Examples
     --------

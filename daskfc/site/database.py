@@ -165,8 +165,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 def transaction(path: Path, *, writes: bool) -> Iterator[sqlite3.Connection]:
     """Open the state for one transaction, which ends on the disk or not at all.
 
-    Transactions that write are serialised over all processes. On LedgerError, what the transaction
-    was to allow may not be done.
+    On LedgerError, what the transaction was to allow may not be done.
     """
     try:
         with closing(_connected(path)) as db:

@@ -54,11 +54,7 @@ def _own_version() -> str:
 
 
 def modules_of(packages: Iterable[str]) -> frozenset[str]:
-    """Return the top modules of packages that a policy names as pip requirements.
-
-    "any" are those that register methods. A name without a version that no distribution has is a
-    module's, such as a source tree's on the path.
-    """
+    """Return the top modules of packages that a policy names; "any" are those with methods."""
     if packages == "any":
         return frozenset(
             point.module.partition(".")[0] for point in entry_points_of("daskfc.methods")

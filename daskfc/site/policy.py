@@ -156,31 +156,13 @@ class Policy(BaseModel):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """Read a policy's file.
-
-        Parameters
-        ----------
-        path : path-like
-            YAML, in UTF-8.
-
-        Raises
-        ------
-        InvalidInput
-            When the file is missing, is no YAML, has a key twice, an unknown key or a wrong value.
-        """
+        """Read a policy's file, YAML in UTF-8; InvalidInput for any other content."""
         keys = "keys such as 'raw' and 'methods'; 'daskfc policy init' writes one"
         return cls.of(read_mapping(path, "policy", keys=keys), os.fspath(path))
 
     @classmethod
     def of(cls, content: dict[Any, Any], source: str = "the policy") -> "Policy":
-        """Return the policy of a file's content.
-
-        Parameters
-        ----------
-        content : dict
-            The keys of the file.
-        source : str
-            Where they come from, for errors.
+        """Return the policy of a file's content; `source` names it in errors.
 
         Examples
         --------
@@ -310,11 +292,6 @@ got 'sometimes'. Correct the value.
     def may(self, task: str) -> str:
         """Return the rule for a task: "never", "noised" or "allow".
 
-        Parameters
-        ----------
-        task : {"labels", "preparation", "profiles"}
-            One of `TASKS`.
-
         Examples
         --------
         >>> from daskfc.site import Policy
@@ -383,19 +360,7 @@ got 'sometimes'. Correct the value.
     # -- during a run -------------------------------------------------------------------------
 
     def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
-        """Check the clients of one masked sum.
-
-        Parameters
-        ----------
-        n_maskers : int
-            Clients whose arrays are added up.
-        threshold : int, optional
-            How many of them suffice for its result; None where all must stay.
-
-        Raises
-        ------
-        PolicyRefused
-            When they are too few.
+        """Refuse (PolicyRefused) too few clients of a masked sum, or for its result.
 
         Examples
         --------
@@ -419,37 +384,13 @@ site, or change what is asked.
             raise Refusal("maskers.threshold", said).error()
 
     def check_upload(self, bytes_so_far: int) -> None:
-        """Check what a run has sent from here, with what it is about to send.
-
-        Parameters
-        ----------
-        bytes_so_far : int
-            Of content, as the ledger counts it.
-
-        Raises
-        ------
-        PolicyRefused
-            When it is more than ``upload``.
-        """
+        """Refuse (PolicyRefused) more bytes of content from here in a run than ``upload``."""
         if self.upload is not None and bytes_so_far > self.upload:
             said = f"the run would send {bytes_so_far:,} bytes; the policy lets {self.upload:,}."
             raise Refusal("upload", said).error()
 
     def check_store(self, url: str, own_store: str | None = None) -> None:
-        """Check a store that is about to be opened.
-
-        Parameters
-        ----------
-        url : str
-            Its URL.
-        own_store : str, optional
-            URL of the party's own store, which needs no permission.
-
-        Raises
-        ------
-        PolicyRefused
-            When it lies below none of ``stores``.
-        """
+        """Refuse (PolicyRefused) to open a store but its own that lies below no ``stores``."""
         if not self._opens(url, own_store):
             raise self._no_store(url).error()
 

@@ -11,10 +11,7 @@ _ODD = ("::", "$", "%", "\\", "?", "#")
 
 
 def is_below(url: str, prefixes: Sequence[str]) -> bool:
-    """Return whether a URL or path is one of some prefixes or lies below one; names match whole.
-
-    Local symbolic links are resolved. A URL with ``..`` or ambiguous characters is below nothing.
-    """
+    """Return whether a URL or path, links resolved, is one of some prefixes or below one."""
     place = _place(url)
     if place is None:
         return False

@@ -95,30 +95,13 @@ class RunRequest:
         return not self.is_task or self.method in COUNTED
 
     def as_json(self) -> str:
-        """Return the request as text, with its keys in order.
-
-        Returns
-        -------
-        str
-            One line of JSON, in which infinite numbers are ``Infinity``.
-        """
+        """Return one line of JSON, its keys in order; infinite numbers are ``Infinity``."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         return json.dumps(told, sort_keys=True, ensure_ascii=False, default=_plain)
 
     @classmethod
     def of_json(cls, text: str) -> "RunRequest":
-        """Return the request that a text describes.
-
-        Parameters
-        ----------
-        text : str
-            As `as_json` writes it.
-
-        Raises
-        ------
-        InvalidInput
-            For what is no JSON, and for keys that are unknown, missing or of another type.
-        """
+        """Return the request of a text of `as_json`; InvalidInput for any other."""
         try:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
@@ -162,18 +145,7 @@ class Refusal:
         return str(self.error())
 
     def error(self, party: str | None = None) -> PolicyRefused:
-        """Return the error to raise.
-
-        Parameters
-        ----------
-        party : str, optional
-            Who refuses.
-
-        Returns
-        -------
-        PolicyRefused
-            Its text names the party and the rule; the site's own sentence is an attribute.
-        """
+        """Return the error to raise, which names the rule, and the party that refuses."""
         who = "a site" if party is None else f"party {party!r}"
         told = (
             f"{who} refuses this by its rule {self.rule!r}. Ask that site, or change what is asked."

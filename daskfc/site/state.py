@@ -135,13 +135,7 @@ what is asked.
         inspect(self.path)
 
     def root_secret(self) -> bytes:
-        """Return the party's 32 secret bytes, which were drawn when the file was made.
-
-        Raises
-        ------
-        InvalidInput
-            When the bytes in the file are not those that were drawn.
-        """
+        """Return 32 secret bytes, drawn when the file was made; InvalidInput for changed ones."""
         with transaction(self.path, writes=False) as db:
             secret, digest = db.execute("SELECT secret, digest FROM root").fetchone()
         if hashlib.sha256(secret).digest() != digest:
@@ -153,19 +147,7 @@ what is asked.
     # -- starts -------------------------------------------------------------------------------
 
     def begin(self, run_id: str, start: str, request: RunRequest) -> bytes:
-        """Remember a start, and return 32 fresh bytes for its secrets.
-
-        Parameters
-        ----------
-        run_id, start : str
-            Which start of which run.
-        request : RunRequest
-            What was asked.
-
-        Returns
-        -------
-        bytes
-            Drawn here: secrets that are derived with it are new, whatever the submitter chose.
+        """Remember a start, and return 32 fresh bytes, on which its secrets depend.
 
         Raises
         ------
@@ -193,13 +175,7 @@ what is asked.
         return os.urandom(32)
 
     def runs_since(self, moment: float) -> int:
-        """Return how many starts, of those that ``runs`` limits, began at a moment or later.
-
-        Parameters
-        ----------
-        moment : float
-            Seconds since 1970.
-        """
+        """Return how many starts that ``runs`` limits began from a moment on, since 1970 in s."""
         with transaction(self.path, writes=False) as db:
             (n,) = db.execute(
                 "SELECT COUNT(*) FROM starts WHERE time >= ? AND NOT task", (moment,)
@@ -394,17 +370,7 @@ change what is asked.
     def refused(
         self, refusal: Refusal, *, run_id: str, start: str, submitter: str | None = None
     ) -> None:
-        """Record a refusal.
-
-        Parameters
-        ----------
-        refusal : Refusal
-            The policy's rule and sentence.
-        run_id, start : str
-            Of which start.
-        submitter : str, optional
-            Who asked; by default who began the start.
-        """
+        """Record a refusal of a start, by default asked for by who began it."""
         with transaction(self.path, writes=True) as db:
             _refused(db, self._clock(), run_id, start, refusal, submitter)
 

@@ -52,11 +52,7 @@ def to_new(columns: list[Columns]) -> ToldMatrix:
 
 
 class SecureDistancesTests:
-    """Subclass it once per way of opening; define `open` and `federation`, `rows` and `new`.
-
-    `federation` is in a run of at least five clients that hold `rows`, arrays by client with one
-    number of columns. `new` has the URL of a store with other samples for one client or more.
-    """
+    """Subclass it once per way of opening; define `open`, `federation`, `rows`, `new`."""
 
     tolerance = 1e-4  # of the mean squared distance, at most
 

@@ -23,11 +23,7 @@ def stores_of(
     columns: Mapping[str, Sequence[str]] | None = None,
     chunk_rows: int = 16,
 ) -> dict[str, str]:
-    """Write one store per client from its ``(n_samples, n_features)`` rows; return their URLs.
-
-    Sample ids are ``client-1/0``, ``client-1/1``, …, columns x0, x1, ... by default; chunks are
-    small so that tests cross them. The folder must hold no store of these names.
-    """
+    """Write one store per client from its ``(n_samples, n_features)`` rows; return their URLs."""
     urls = {}
     for name, values in rows.items():
         urls[name] = str(Path(folder) / f"{name}.zarr")
@@ -53,9 +49,6 @@ def federation_of(
     labels: Mapping[str, np.ndarray] | None = None,
     **options: Any,
 ) -> Iterator[Federation]:
-    """Start a federation of real processes over arrays, and stop it at the end.
-
-    ``options`` are those of `Federation.local`: cluster, allow_raw.
-    """
+    """Start a federation of real processes over arrays, and stop it at the end."""
     with Federation.local(stores_of(folder, rows, labels), **options) as federation:
         yield federation

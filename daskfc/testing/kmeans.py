@@ -38,11 +38,7 @@ def told(labels: NDArray[np.int64]) -> ToldClusters:
 
 
 def rows_for_tests(name: str) -> tuple[Floats, int]:
-    """Return rows of one of the sets by name, and a number of clusters.
-
-    "blobs" are eight well separated ones of unequal sizes, "iris" three species, "digits" 599
-    digits on 10 axes.
-    """
+    """Return rows of "blobs", "iris" or 599 "digits" on 10 axes, and a number of clusters."""
     if name == "blobs":
         random = np.random.default_rng(5)
         middles = 40.0 * random.permutation(np.indices((2, 2, 2)).reshape(3, 8).T)
@@ -55,10 +51,7 @@ def rows_for_tests(name: str) -> tuple[Floats, int]:
 
 
 def dealt(rows: Floats, clients: tuple[str, ...], how: str) -> dict[str, NDArray[np.int64]]:
-    """Return the numbers of the rows that each client gets.
-
-    "turns" deals them in turn, "sorted" deals runs of neighbouring rows, of unequal lengths.
-    """
+    """Return the row numbers of each client: in "turns", or "sorted" in runs of unequal lengths."""
     n, m = len(rows), len(clients)
     if how == "turns":
         return {name: np.arange(i, n, m) for i, name in enumerate(clients)}

@@ -49,11 +49,7 @@ def endless(data: ClientStore) -> np.ndarray:
 
 
 class SecureSumTests:
-    """Subclass it once per kind of sum; define `open` and the fixtures `federation` and `rows`.
-
-    `federation` is in a run whose clients hold `rows`: arrays of one shape, by client, at least
-    four. `hides` says whether the server may see no client's own array.
-    """
+    """Subclass it once per kind of sum; define `open` and fixtures `federation` and `rows`."""
 
     hides = True
 

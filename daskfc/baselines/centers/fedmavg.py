@@ -134,10 +134,7 @@ def sample_shares(parts: Mapping[str, GramMoments]) -> dict[str, float]:
 def first_basis(
     parts: Mapping[str, GramMoments], *, n_clusters: int, orthogonality: float, random_state: int
 ) -> Basis:
-    """Draw the first basis around the mean of all samples, and set ρ.
-
-    ``orthogonality`` is ρ in units of the mean squared norm of a sample.
-    """
+    """Draw the first basis around the mean of all samples; ρ is in units of the mean |x|²."""
     n = sum(part.n_samples for part in parts.values())
     mean = np.sum([parts[name].sums for name in sorted(parts)], axis=0) / n
     square = np.sum([parts[name].squares for name in sorted(parts)], axis=0) / n
@@ -152,10 +149,7 @@ def first_basis(
 def step_coefficients(
     coefficients: np.ndarray, cross: np.ndarray, gram: np.ndarray, *, penalty: float, steps: int
 ) -> np.ndarray:
-    """Take Q_1 = ``steps`` projected gradient steps on H, float64 ``(n, k)``, kept at least 0.
-
-    ``cross`` is X Wᵀ, ``gram`` W Wᵀ, ``penalty`` ρ. The objective never increases.
-    """
+    """Take Q_1 = `steps` projected gradient steps on H (n, k); `cross` is X Wᵀ, `gram` W Wᵀ."""
     curvature = float(np.linalg.eigvalsh(gram)[-1]) + penalty * max(len(gram) - 1, 0)
     if curvature <= 0:
         return coefficients

@@ -86,11 +86,7 @@ def fuzzy_c_means(
     max_iterations: int,
     tolerance: float,
 ) -> FuzzyCenters:
-    """Run fuzzy c-means on one client's rows from given centres, float64 ``(c, d)``.
-
-    There are 1 to ``max_iterations`` updates, until the centres move by less than ``tolerance``
-    times their norm; the supports are those of the last memberships.
-    """
+    """Run fuzzy c-means on one client's rows from given centres, float64 ``(c, d)``."""
     supports = np.zeros(len(centers))
     for _ in range(max_iterations):
         sums, weights = np.zeros_like(centers), np.zeros(len(centers))

@@ -33,10 +33,7 @@ def assign(data: ClientStore, centers: np.ndarray) -> np.ndarray:
 
 
 def means_of(data: ClientStore, labels: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """Return the mean of the rows of each label, float64 ``(k, d)``.
-
-    Rows with a negative label are left out; a label without rows takes its row of ``otherwise``.
-    """
+    """Return means ``(k, d)`` of rows by label >= 0; one without rows is `otherwise`'s row."""
     sums = np.zeros_like(otherwise)
     counts = np.zeros(len(otherwise))
     for start, rows in data.blocks():
@@ -53,10 +50,7 @@ def means_of(data: ClientStore, labels: np.ndarray, otherwise: np.ndarray) -> np
 def lloyd(
     data: ClientStore, centers: np.ndarray, *, max_iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run Lloyd's rounds until no label changes; return centres ``(k, d)`` and labels ``(n,)``.
-
-    0 rounds only label the rows; a centre that loses all its rows does not move.
-    """
+    """Run Lloyd's rounds until no label changes; return centres ``(k, d)`` and labels ``(n,)``."""
     labels = assign(data, centers)
     for _ in range(max_iterations):
         centers = means_of(data, labels, otherwise=centers)
@@ -71,9 +65,8 @@ def lloyd(
 def kmeans_plus_plus(data: ClientStore, n_centers: int, random: np.random.Generator) -> np.ndarray:
     """Draw `n_centers` rows as centres, each with a probability in proportion to its cost.
 
-    Arthur and Vassilvitskii (2007), without greedy trials: one pass over the rows per centre; the
-    cost is the squared distance to the nearest centre so far. There are fewer centres if there are
-    fewer different rows; the rows' order in the store does not matter.
+    Arthur and Vassilvitskii (2007), without greedy trials: one pass over the rows per centre. There
+    are fewer centres if there are fewer different rows; the rows' order does not matter.
     """
     order = _order(data)
     first = int(order[random.integers(data.n_samples)])

@@ -106,10 +106,7 @@ def local_bins(
     random_state: int,
     party: str,
 ) -> BinCounts:
-    """Seed local centres by k-means++, quantise them and count their rows (Algorithm 1).
-
-    A bin's count sums over the centres in it. Raise OverflowRefused if the grid is too fine.
-    """
+    """Seed centres by k-means++, quantise them and count their rows (Algorithm 1)."""
     random = generator(random_state, "MUFC", party)
     seeds = kmeans_plus_plus(data, n_local_clusters, random)
     centers, labels = lloyd(data, seeds, max_iterations=local_iterations)

@@ -32,11 +32,7 @@ def cluster_agc(
     n_init: int = 10,
     max_iter: int = 300,
 ) -> NDArray[np.int64]:
-    """Cluster nodes by k-means on the top k left singular vectors of their filtered features.
-
-    X is (n, d), `adjacency` (n, n), symmetric and at least 0; `filter_order` is 9 for Cora, 15
-    for Citeseer, 60 for Pubmed. Labels are in order of appearance.
-    """
+    """Cluster nodes by k-means on the k left singular vectors of filtered features X (n, d)."""
     n = int(X.shape[0])
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}
     rules = {"n_clusters": integer(1, n), "n_init": integer(1), "max_iter": integer(1)}

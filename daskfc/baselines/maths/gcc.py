@@ -34,10 +34,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def gcc_features(X: Any, adjacency: Any, *, filter_order: int, tf_idf: bool) -> Floats:
-    """Return S^p times the features X (n, d), normalised by rows, which GCC clusters.
-
-    `tf_idf` weights word counts or flags first; `adjacency` (n, n) is symmetric and at least 0.
-    """
+    """Return S^p times the features X (n, d), normalised by rows, which GCC clusters."""
     check_params("gcc_features", {"filter_order": filter_order}, {"filter_order": integer(0)})
     features = TfidfTransformer().fit_transform(X) if tf_idf else X
     features = normalize(features)
@@ -62,12 +59,7 @@ def cluster_gcc(
     max_iter: int = 30,
     tolerance: float = 1e-6,
 ) -> NDArray[np.int64]:
-    """Cluster nodes and embed them in k dimensions, alternately.
-
-    Updates of W, G and F end when ‖X - G F Wᵀ‖ decreases by less than `tolerance`. p is 12 for
-    Cora, 5 for Citeseer, 150 for Pubmed, 4 for Wiki; `tf_idf` (word counts) for Cora and
-    Citeseer. Labels are in order of appearance.
-    """
+    """Cluster nodes and embed them in k dimensions, alternately, to a change below `tolerance`."""
     n, d = (int(size) for size in X.shape)
     params: dict[str, Any] = {"n_clusters": n_clusters, "tf_idf": tf_idf, "n_init": n_init}
     rules = {"n_clusters": integer(1, min(n, d)), "tf_idf": boolean(), "n_init": integer(1)}

@@ -58,10 +58,7 @@ def embedded(features: RandomFeatures, rows: Floats, n_rows: int, seed: int) -> 
 def sketched(
     blocks: Iterable[Floats], n: int, n_columns: int, seed: int, *key: int | str
 ) -> Floats:
-    """Return a (t, n) matrix times a random (n, p) one, which nearly keeps inner products of rows.
-
-    The matrix comes in blocks of columns, of any width. It is returned itself if n is at most p.
-    """
+    """Return blocks of a (t, n) matrix times a random (n, p) one; itself if n is at most p."""
     if n <= n_columns:
         return np.concatenate(list(blocks), axis=1)
     random, step = generator(seed, *key, "sketch"), max(1, _BLOCK // n_columns)
@@ -76,10 +73,7 @@ def sketched(
 
 
 def leverage_factor(sketches: Iterable[Floats]) -> Floats:
-    """Return F with FᵀF = (M Mᵀ)⁺, for M of all clients' sketches E^i T^i side by side.
-
-    F (rank, t) is Z^(-T) up to a rotation, which changes no score.
-    """
+    """Return F (rank, t) with FᵀF = (M Mᵀ)⁺, for M of all clients' sketches side by side."""
     M = np.concatenate(list(sketches), axis=1)
     U, sigma, _ = scipy.linalg.svd(M, full_matrices=False)
     kept = sigma > _RANK * max(float(sigma.max()), np.finfo(float).tiny)
@@ -138,10 +132,7 @@ class SpanOfSamples:
 
 
 def leading_directions(sketches: Iterable[Floats], k: int) -> Floats:
-    """Return W (p, k), the leading left singular vectors of all clients' Π^i T^i side by side.
-
-    The entry of largest size in each column is positive; columns beyond p are 0.
-    """
+    """Return W (p, k), the leading left singular vectors of all clients' Π^i T^i side by side."""
     gram: Floats = np.asarray(sum(part @ part.T for part in sketches))
     vectors = scipy.linalg.eigh(gram)[1][:, ::-1][:, :k]
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]

@@ -38,11 +38,7 @@ def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
 
 
 def walk_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
-    """Return the K leading eigenvectors of the random walk on a graph, (n, K); loops are ignored.
-
-    Columns have norm 1, eigenvalues descend; for the eigenvalue 1 each of the largest components
-    has one column.
-    """
+    """Return the K leading eigenvectors of the walk on a graph, (n, K), of norm 1."""
     V = laplacian_embedding(NormalisedAdjacency.of(graph), n_clusters, seed)
     result: Floats = V / np.linalg.norm(V, axis=0)
     return result

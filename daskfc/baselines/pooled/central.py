@@ -93,8 +93,7 @@ def place_rows(
 ) -> int:
     """Write one block of rows per client, from ``start``, into the pool file; return its row count.
 
-    ``shape`` is the pool's ``(n, d)``, ``positions`` are places in the canonical order. ``placed``,
-    the row count before, orders the calls, and 0 starts a new file.
+    ``placed``, the row count before, orders the calls, and 0 starts a new file.
     """
     path = _pool_path(workspace, run)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -21,10 +21,7 @@ Ints = NDArray[np.int64]
 
 
 def linkage_by_chains(view: DistanceBlocks, linkage: str) -> Floats:
-    """Return the merges of a hierarchical clustering without all distances in memory, (n - 1, 4).
-
-    They are in scipy's layout, of Euclidean distances. A file takes 8 n² bytes.
-    """
+    """Return scipy's merges, (n - 1, 4), of Euclidean distances in a file of 8 n² bytes."""
     with RowFile(view.n, view.folder) as file:
         for start, panel in view.panels():
             file.write(start, np.sqrt(panel, out=panel))

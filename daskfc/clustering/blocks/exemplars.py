@@ -32,11 +32,7 @@ _EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny * 100
 def exemplars_by_blocks(
     view: DistanceBlocks, *, preference: float | None, damping: float, max_iter: int, seed: int
 ) -> tuple[Ints, Ints]:
-    """Return the exemplars (k,), ascending, and labels (n,) of scikit-learn's affinity propagation.
-
-    Each iteration reads three files of 8 n² bytes and writes two. A preference of None is minus
-    the median squared distance. Without exemplars labels are -1. Warn if it did not converge.
-    """
+    """Return exemplars (k,) and labels (n,) of scikit-learn's affinity propagation, from files."""
     n = view.n
     preferred = -_median(view) if preference is None else preference
     with RowFile(n, view.folder) as S, RowFile(n, view.folder) as A, RowFile(n, view.folder) as R:

@@ -88,14 +88,7 @@ class Clusterer(ABC):
 
     @abstractmethod
     def needs(self, n: int, d: int) -> Needs:
-        """Return which view `fit` needs.
-
-        Parameters
-        ----------
-        n : int
-            Number of samples.
-        d : int
-            Number of features of the data behind the distances.
+        """Return which view `fit` needs for n samples of d features.
 
         Returns
         -------
@@ -112,20 +105,7 @@ class Clusterer(ABC):
         return 0
 
     def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
-        """Return the bytes that a fit on `DistanceBlocks` takes in memory and on disk.
-
-        Parameters
-        ----------
-        n : int
-            Number of samples.
-        k : int
-            Number of clusters; 0 where the clusterer finds it.
-
-        Returns
-        -------
-        (int, int) or None
-            Bytes, without the data of the blocks; None for a clusterer that reads no blocks.
-        """
+        """Return bytes in memory and on disk of a fit on `DistanceBlocks`, if it can read them."""
         return None
 
     def row_bytes(self, n: int, k: int) -> int:
@@ -174,21 +154,7 @@ class Clusterer(ABC):
         return dataclasses.replace(found, notes=(*found.notes, *_alike(view)), decisive=decisive)
 
     def pooled(self, X: ArrayLike, n_clusters: int | None, seed: int) -> Clustering:
-        """Cluster pooled raw data, for comparison with the federated algorithm.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d), float
-            Samples, finite.
-        n_clusters : int or None
-            As in `fit`.
-        seed : int
-            As in `fit`.
-
-        Returns
-        -------
-        Clustering
-            Labels in the order of the rows of X.
+        """Cluster pooled raw data X (n, d), as `fit` does a view, in the order of its rows.
 
         Raises
         ------
@@ -198,27 +164,7 @@ class Clusterer(ABC):
         return self._pooled(*self._checked_pool(X, n_clusters, seed), seed)
 
     def pooled_labels(self, X: ArrayLike, n_clusters: int | None, seed: int) -> NDArray[np.int64]:
-        """Return labels of pooled raw data, independent of the order of the samples.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d), float
-            As in `pooled`, which gets the samples in the order that follows from the distances.
-        n_clusters : int or None
-            As in `fit`.
-        seed : int
-            As in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n,), int64
-            Equal samples have equal labels.
-
-        Raises
-        ------
-        InvalidInput
-            As in `pooled`.
-        """
+        """Return labels (n,) of `pooled` that are independent of the samples' order."""
         points, k = self._checked_pool(X, n_clusters, seed)
         order = order_of_points(points)
         if self.told_apart and self.needs(*points.shape) == "coordinates":

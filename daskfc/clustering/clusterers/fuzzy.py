@@ -33,10 +33,7 @@ Floats = NDArray[np.float64]
 
 
 def memberships(distances: Floats, fuzziness: float) -> Floats:
-    """Return the optimal memberships u_ij ∝ d_ij^(-1/(m-1)), (n, k), for squared distances d.
-
-    Rows sum to 1; a row at distance 0 of some centres belongs to them in equal parts.
-    """
+    """Return the optimal memberships u_ij ∝ d_ij^(-1/(m-1)), (n, k), for squared distances d."""
     least = distances.min(axis=1, keepdims=True)
     # Relative to the nearest centre, so that nothing overflows; 0/0 marks the centres hit.
     ratio = np.divide(
@@ -61,8 +58,7 @@ def fuzzy_partition(
 ) -> tuple[Floats, float, float]:
     """Alternate memberships and centres, from given centres, until all changes are at most `tol`.
 
-    Return memberships (n, k) at the last centres, the objective Σ u_ij^m |row_i - centre_j|², and
-    the largest last change of a membership. Rows should be centred.
+    Return memberships (n, k) at the last centres, the objective, and the largest last change.
     """
     squares = np.einsum("ij,ij->i", rows, rows)
     distances = _to_centres(rows, squares, centres)

@@ -84,10 +84,7 @@ def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> 
 
 
 def landmark_embedding(block: Block, n: int, s: int, c: int, seed: int) -> tuple[Any, ...]:
-    """Return coordinates H, (n, s), with H Hᵀ the best rank-s approximation of Nyström's C W⁺ Cᵀ.
-
-    Also return the landmarks (c,), the projection (c, s) of kernel values with them, and True.
-    """
+    """Return H, (n, s), of Nyström's C W⁺ Cᵀ at rank s, landmarks, projection (c, s), and True."""
     L = np.sort(generator(seed, "landmarks").choice(n, c, replace=False))
     root = inverse_root(np.asarray(block(L, L), dtype=np.float64), c)
     gram = np.zeros((root.shape[1],) * 2)  # of Nyström's features C W^(-1/2)

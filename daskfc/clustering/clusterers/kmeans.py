@@ -103,10 +103,7 @@ def nearest_centre(rows: Floats, centres: Floats) -> NDArray[np.int64]:
 
 
 def mean_offsets(points: Floats, weights: Floats) -> Floats:
-    """Return Σ_i w_i |y_i - c|², (k,), of points (n, q) about weighted means c = Σ_i w_i y_i.
-
-    Weights (n, k) sum to 1 by column, or 0 for an empty cluster, which gets -inf to stay empty.
-    """
+    """Return Σ_i w_i |y_i - c|², (k,), of points (n, q) about means; -inf for an empty cluster."""
     centred = points - points.mean(axis=0)
     centres = weights.T @ centred
     offsets = weights.T @ np.einsum("ij,ij->i", centred, centred)
@@ -117,10 +114,7 @@ def mean_offsets(points: Floats, weights: Floats) -> Floats:
 
 
 def nearest_mean(distances: Floats, weights: Floats, offsets: Floats) -> NDArray[np.int64]:
-    """Return each new sample's nearest weighted mean, from its squared distances (b, n) alone.
-
-    By |x - c|² = Σ_i w_i |x - y_i|² - Σ_i w_i |y_i - c|², the last term of `mean_offsets`.
-    """
+    """Return each new sample's nearest mean, by squared distances (b, n) and `mean_offsets`."""
     nearest: NDArray[np.int64] = (distances @ weights - offsets).argmin(axis=1)
     return nearest
 

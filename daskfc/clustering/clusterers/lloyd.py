@@ -51,9 +51,8 @@ def best_run(
 ) -> LloydRun:
     """Return the run with the least inertia of `n_init` on rows (n, q).
 
-    A run ends when no label changes, or when the squared moves of all centres add up to `tol` of
-    the mean variance of columns at most. `threads` is that of BLAS if None. Without a copy, rows
-    are shifted and shifted back.
+    It ends when the squared moves of all centres add up to `tol` of the mean variance of columns at
+    most. Without a copy, rows are shifted and shifted back.
     """
     threads = own_threads() if threads is None else threads
     random = np.random.RandomState(seed)  # one for all starts, as in scikit-learn

@@ -45,10 +45,7 @@ _SPARSE = 0.5  # ours: counts with a larger share of zeros are compared by angle
 
 @dataclass(frozen=True)
 class LocalLabels:
-    """A client's clusters of its own rows in [0, n_clusters), and their `score`, at most 1.
-
-    The score is the modularity in a graph of `n_neighbors` nearest neighbours, the sample included.
-    """
+    """A client's clusters of its own rows, and their modularity in a graph of near neighbours."""
 
     labels: NDArray[np.int64]
     score: float
@@ -74,10 +71,7 @@ def wants_cosine(rows: ArrayLike) -> bool:
 
 
 def modularity(weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64]) -> float:
-    """Return the share of edges within clusters, above chance, in [-1/2, 1]; 0 without edges.
-
-    Newman: Modularity and community structure in networks, 2006. Weights have no loops.
-    """
+    """Return Newman's share of edges within clusters, above chance, in [-1/2, 1]."""
     pairs = weights.tocoo()
     whole = float(pairs.data.sum())
     if whole == 0.0:

@@ -121,22 +121,7 @@ class Spectral(Clusterer):
         return (2 * k + 10) * n * 8 * _KRYLOV + _PANELS, 0
 
     def eigengaps(self, view: _View, most: int, seed: int) -> Floats:
-        """Return the gaps between the k-th smallest eigenvalue of the Laplacian and the next one.
-
-        Parameters
-        ----------
-        view : NeighbourGraph, FullDistances or DistanceBlocks
-            As for `fit`.
-        most : int
-            The largest k, below the number of samples.
-        seed : int
-            As for `fit`.
-
-        Returns
-        -------
-        ndarray of shape (most,)
-            For k = 1, 2, ...; the k of the largest gap suggests the number of clusters.
-        """
+        """Return the gaps after the k-th smallest eigenvalue of the Laplacian, for k to `most`."""
         return np.diff(laplacian_eigenvalues(self._graph(view, most + 1, seed), most + 1, seed))
 
     def _fit(self, view: _View, k: int, seed: int) -> Clustering:

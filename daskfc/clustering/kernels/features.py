@@ -34,10 +34,7 @@ _RULES: dict[str, Constraint] = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """The kernel exp(-|x - y|² / (2 r²)), exp(-|x - y|₁ / r) or (x·y / r² + 1)^p between samples.
-
-    `width` is r > 0, in units of the data; `degree` is p.
-    """
+    """The kernel exp(-|x - y|² / 2r²), exp(-|x - y|₁ / r) or (x·y / r² + 1)^p, r being `width`."""
 
     kind: str
     width: float

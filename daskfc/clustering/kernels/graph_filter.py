@@ -39,19 +39,7 @@ _BLOCK = 1 << 16  # ours: rows of a product; 25 float64 columns of a block are 1
 
 
 def row_blocks(adjacency: Any, rows: int = _BLOCK) -> RowBlocks:
-    """Return the blocks of a sparse matrix in memory, for `GraphOperator`.
-
-    Parameters
-    ----------
-    adjacency : sparse array or matrix of shape (n, n)
-        The graph.
-    rows : int, default 65536
-        Rows of a block.
-
-    Returns
-    -------
-    callable
-        Each call yields (first row, csr rows) from the top to the bottom.
+    """Return a function that yields a sparse matrix as (first row, csr rows of a block).
 
     Examples
     --------
@@ -159,13 +147,7 @@ class GraphOperator:
         return out
 
     def laplacian_norm(self, seed: int = 0) -> float:
-        """Return ‖L_s‖, the largest eigenvalue of I - N, by Lanczos from a start of this seed.
-
-        Raises
-        ------
-        InvalidInput
-            When Lanczos does not converge.
-        """
+        """Return ‖L_s‖, the largest eigenvalue of I - N, by Lanczos from a start of this seed."""
         n = self.n_nodes
         if n <= _DENSE:
             smallest = np.linalg.eigvalsh(self.apply(np.eye(n)))[0]
@@ -211,11 +193,6 @@ class GraphOperator:
         dtype : dtype, default float64
             Type of the products and the result; float32 halves memory.
 
-        Returns
-        -------
-        ndarray of shape (n, c)
-            Filtered columns.
-
         Raises
         ------
         InvalidInput
@@ -238,10 +215,7 @@ class GraphOperator:
     def _affine(
         self, X: Array, keep: float, mix: float, order: int, dtype: DTypeLike = np.float64
     ) -> Array:
-        """Return (keep I + mix N)^order X.
-
-        With Y = D^(-1/2) X a step is Y <- keep Y + mix D^(-1) (A + I) Y: two scalings in all.
-        """
+        """Return (keep I + mix N)^order X, by Y = D^(-1/2) X: two scalings in all."""
         joined = self.degrees > 0
         root = np.sqrt(np.where(joined, self.degrees, 1.0)).astype(dtype)[:, None]
         share = np.where(joined, mix / np.where(joined, self.degrees, 1.0), 0.0).astype(dtype)
@@ -294,11 +268,6 @@ def filter_features(
         Whether a loop of weight 1 is added to every node.
     dtype : dtype, default float64
         Type of the products and the result.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        Filtered features.
 
     Raises
     ------

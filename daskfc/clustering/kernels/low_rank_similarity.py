@@ -117,11 +117,7 @@ def most_similar(rows: ArrayLike, start: int, n_neighbors: int) -> MostSimilar:
 
 
 def join_similar(parts: Iterable[MostSimilar]) -> Graph:
-    """Return the sparse graph of Eq. (25), max(S, Sᵀ) with loops, from blocks in any order.
-
-    Similarities are scaled to [0, 1] by the smallest and largest of all; all 1 where these are
-    equal. Refuse missing or repeated rows.
-    """
+    """Return max(S, Sᵀ) of Eq. (25), with loops, scaled to [0, 1], from blocks in any order."""
     found = sorted(parts, key=lambda part: part.start)
     stops = [part.start + len(part.indices) for part in found]
     n = stops[-1] if stops else 0

@@ -35,10 +35,7 @@ HELD = 512 * 2**20
 
 
 def kernel_of_points(points: Floats, kernel: Kernel, *, single: bool = False) -> Block:
-    """Return a function from places of rows and columns of samples (n, d) to kernel values.
-
-    `single` computes in float32: values of stationary kernels are then off by about 1e-6.
-    """
+    """Return a function from places of rows and columns of samples to kernel values."""
     dtype = np.float32 if single else np.float64
     if kernel.kind == "laplacian":
 
@@ -81,10 +78,7 @@ def kernel_of_distances(squared: Floats, width: float) -> Block:
 
 
 def near_leading(block: Block, n: int, width: int, seed: int, least: int = 1) -> Floats:
-    """Return vectors (n, b) near the leading eigenvectors of a kernel matrix, by Nyström's method.
-
-    b is in [`least`, `width`]; random vectors are added up to `least`.
-    """
+    """Return b in [`least`, `width`] vectors (n, b) near the leading eigenvectors, by Nyström."""
     L = np.sort(generator(seed, "start").choice(n, min(max(1000, 4 * width), n // 2), False))
     root = inverse_root(np.asarray(block(L, L), dtype=np.float64), width)
     start = np.empty((n, root.shape[1]))
@@ -111,11 +105,7 @@ def parts_of(n: int, width: int) -> list[slice]:
 
 
 class KernelProducts:
-    """A symmetric kernel matrix, of which half is kept in memory, or recomputed in each product.
-
-    Half is kept up to 512 MiB, 10,606 samples in float64, 15,391 in float32; beyond, a product
-    takes 32 MiB.
-    """
+    """A symmetric kernel matrix, half of it kept up to 512 MiB, or recomputed in each product."""
 
     def __init__(self, block: Block, n: int, dtype: type = np.float64) -> None:
         self.n = n

@@ -21,8 +21,8 @@ _CONSTANT = 1e-30  # ours: smaller variances, relative to mean squares, are roun
 def width_of_moments(kind: str, variances: ArrayLike, squares: ArrayLike) -> float:
     """Return a kernel's width from moments of the features, (d,) or summed (1,); 0 if constant.
 
-    It is √(2 Σ var), the root mean squared distance; Σ √(2 var), at least the mean |x - y|₁, for
-    the Laplacian; √(Σ squares), the root mean squared norm, for the polynomial kernel.
+    √(2 Σ var); Σ √(2 var), at least the mean |x - y|₁, for the Laplacian; √(Σ squares), the root
+    mean squared norm, for the polynomial kernel.
     """
     assert kind in KERNELS, kind
     if kind == "polynomial":
@@ -32,10 +32,7 @@ def width_of_moments(kind: str, variances: ArrayLike, squares: ArrayLike) -> flo
 
 
 def interpoint_width(X: ArrayLike, kind: str = "gaussian") -> float:
-    """Return a kernel's width > 0, in units of the data, from pooled samples (n, d).
-
-    Refuse equal samples, or all 0 for the polynomial kernel. See `width_of_moments`.
-    """
+    """Return a kernel's width > 0 from pooled samples (n, d); refuse equal ones."""
     rows = real_matrix(X, "X")
     mean, squares = rows.mean(axis=0), np.einsum("ij,ij->j", rows, rows) / len(rows)
     variances = np.zeros_like(mean)

@@ -43,10 +43,7 @@ def _apart(squared: Floats) -> NDArray[np.bool_]:
 
 
 def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
-    """Return, for each cluster, the squared distance of its mean to the nearest other mean.
-
-    Labels (n,) below 0 are noise; for neighbour graphs the result is empty.
-    """
+    """Return, for each cluster, the squared distance of its mean to the nearest other mean."""
     _, own = np.unique(labels[labels >= 0], return_inverse=True)
     k = int(own.max(initial=-1)) + 1
     if k < 2 or not isinstance(view, FullDistances | DistanceBlocks | RowFactors):

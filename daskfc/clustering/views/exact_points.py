@@ -81,20 +81,7 @@ class ExactPoints:
         return self.points.certified or self.residues is not None
 
     def whole(self, approximate: Floats, residue: Callable[[ResidueColumns], Ints]) -> Floats:
-        """Return the whole numbers near approximate squared distances, which are overwritten.
-
-        Parameters
-        ----------
-        approximate : ndarray of float64
-            Distances that are off by less than `points.error`.
-        residue : callable
-            Returns the same distances modulo the modulus, if needed.
-
-        Returns
-        -------
-        ndarray of float64
-            Whole numbers below 2**53, and the nearest float64 of larger ones.
-        """
+        """Return the whole numbers near squared distances; `residue` tells them apart."""
         np.rint(approximate, out=approximate)
         if self.points.certified or self.residues is None:
             return approximate
@@ -113,13 +100,7 @@ class ExactPoints:
         return squares
 
     def block(self, rows: Places, columns: Places) -> Floats:
-        """Return the real squared distances between two sets of samples.
-
-        Parameters
-        ----------
-        rows, columns : slice or ndarray of int
-            Numbers of samples.
-        """
+        """Return the real squared distances between two sets of samples."""
         Y = self.points.coordinates
         block: Floats = Y[rows] @ Y[columns].T
         block *= -2.0

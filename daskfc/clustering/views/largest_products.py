@@ -37,10 +37,7 @@ _ROWS = 4096  # rows that are rounded at a time
 
 @dataclass(frozen=True)
 class LargestProducts:
-    """The largest products of each row of B Bᵀ, (n, k), and `lowest`, the smallest of all.
-
-    The row itself comes first, then the k - 1 others with the largest products, descending.
-    """
+    """The largest products of each row of B Bᵀ, (n, k), itself first, and the smallest of all."""
 
     indices: NDArray[np.int32]
     values: Floats
@@ -112,10 +109,7 @@ class RoundedRows:
         share: Share = ALL,
         products: Callable[[Ints, Ints], Floats] | None = None,
     ) -> Screened | None:
-        """Return the pairs that can matter, k others per row; None if float32 leaves too many.
-
-        With `products`, which computes pairs in float64, the smallest one is found at once.
-        """
+        """Return the pairs that can matter, k others per row; None if float32 leaves too many."""
         screen, lows = PairScreen(k, self.error), _Lowest(self, products)
 
         def note(start: int, first: int, S: Rounded) -> bool:

@@ -45,10 +45,7 @@ _KEPT = 1 << 25  # up to so many pairs within a radius are kept for the next pas
 
 @dataclass(frozen=True)
 class _Samples:
-    """Samples X with squared distances of `unit` times the real ones.
-
-    With `exact` they are so after a correction of at most `error`, to whole numbers.
-    """
+    """Samples X with squared distances of `unit` times the real ones, whole numbers if `exact`."""
 
     X: Floats
     unit: float = 1.0
@@ -169,10 +166,7 @@ def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float
 def nearest_of_points(
     X: Floats | ExactPoints, k: int, pairs: tuple[Ints, Ints] | None = None
 ) -> NeighbourGraph:
-    """Return the k nearest others of each sample, exact, ties by the smaller sample number.
-
-    `pairs`, if given, must include each sample's with its k nearest, each pair once.
-    """
+    """Return the k nearest others of each sample, exact, ties by the smaller sample number."""
     samples = _Samples.of(X)
     n = len(samples.X)
     if pairs is None and is_worthwhile(n, k):
@@ -204,11 +198,7 @@ def _pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
 def within_radius_of_points(
     X: Floats | ExactPoints, radius2: float, pairs: Sequence[MaybeWithin] | None = None
 ) -> RadiusGraph:
-    """Return the exact graph of pairs within a squared radius, in squared units of the data.
-
-    `pairs`, if given, must be all that `HalfDistances.within` yields. Edges are computed on the
-    first pass, and on every pass if they are too many to keep.
-    """
+    """Return the exact graph of pairs within a squared radius, in squared units of the data."""
     samples = _Samples.of(X)
     unit = samples.unit
     scores = None if pairs is not None else HalfDistances.of(samples.X, samples.error)
@@ -241,10 +231,7 @@ def within_radius_of_points(
 
 
 def exact_blocks(X: Floats) -> DistanceBlocks:
-    """Return all squared distances of samples (n, d), computed when they are read; symmetric.
-
-    They are exact for samples on a grid, else rounded like a sum of squared differences.
-    """
+    """Return all squared distances of samples (n, d), computed when read; exact on a grid."""
     samples = _Samples.of(X)
     X, unit = samples.X, samples.unit
     spread = X - np.rint(X.mean(axis=0))

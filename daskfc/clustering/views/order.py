@@ -39,10 +39,7 @@ _NOISE = 1e-13  # ours: of the largest value; rounding after a permutation of ro
 
 @dataclass(frozen=True)
 class Order:
-    """An order of samples: `places` (n,) are their original numbers in the new order.
-
-    `equal` (n,), in the new order, numbers samples from 0 so that equal samples share a number.
-    """
+    """An order of samples by their `places` (n,); equal samples share a number in `equal` (n,)."""
 
     places: Ints
     equal: Ints
@@ -64,8 +61,7 @@ class Order:
         """Return coordinates (n, q + 1) in the new order, with a column that breaks ties.
 
         Whole numbers are often as near to one mean as to another, where rounding would decide. The
-        column, equal for equal samples, adds at most a billionth of a typical squared distance:
-        more than rounding, but less than differences that labels depend on.
+        column adds more than rounding, but less than differences that labels depend on.
         """
         n, q = Y.shape
         apart = np.empty((n, q + 1))
@@ -112,10 +108,7 @@ def order_of_distances(D: Floats) -> Order:
 def order_of_symmetric(
     row: Callable[[int], Floats], dot: Callable[[Floats], Floats], n: int
 ) -> Order:
-    """Return the order of n samples by all squared distances.
-
-    `row` returns a sample's distances to all, (n,); `dot` their sums with weights, (n,).
-    """
+    """Return the order of n samples by a function for a sample's squared distances, (n,)."""
     return _order(_Distances(dot(np.ones(n)), row, lambda some, i: row(i)[some], dot))
 
 
@@ -207,18 +200,12 @@ def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
 
 
 def order_of_rows(rows: Floats) -> Ints:
-    """Return the order of rows (n, d) by their values: by the first column, then the next on ties.
-
-    Values within 1e-9 of the largest column spread plus 1e-13 of the largest value tie.
-    """
+    """Return the order of rows (n, d) by their values, column by column; near values tie."""
     return _by_values(rows, _ties_within(rows))[0]
 
 
 def rows_in_order(rows: Floats) -> tuple[Order, Floats]:
-    """Return the order of rows by their values, with ties equal, and the rows in it.
-
-    Rows are rounded, so that rows computed in another order have the same bits and ties.
-    """
+    """Return the order of rows by their values, and the rows in it, rounded to the same bits."""
     within = _ties_within(rows)
     places, rank = _by_values(rows, within)
     ordered = rows[places]

@@ -82,11 +82,7 @@ def scored(
     which: Iterator[Tile],
     work: Callable[[int, int, Rounded], Result],
 ) -> Iterator[Result]:
-    """Yield ``work(first row, first column, scores)`` of tiles, in their order, made by threads.
-
-    Scores (b, c) are the products of `left` (b, d) and `right` (c, d); the next tile overwrites
-    the array.
-    """
+    """Yield ``work(row, column, scores)`` of tiles `left` (b, d) `right` (c, d), in their order."""
     own = threading.local()
 
     def made(tile: Tile) -> Result:
@@ -141,8 +137,7 @@ class PairScreen:
     def note(self, S: Rounded, start: int, first: int) -> bool:
         """Note candidates of a tile's rows and columns; return False if they are too many.
 
-        `S` (b, c) has rows from `start` and columns from `first` on; a row's score with itself is
-        -inf. Columns that are among the rows have their pairs as these.
+        `S` (b, c) begins at row `start` and column `first`; a row's score with itself is -inf.
         """
         later = S[:, max(0, start + len(S) - first) :]
         return self._note(S, start, first, axis=1) and (

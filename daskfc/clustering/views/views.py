@@ -290,13 +290,7 @@ class RowFactors:
         return product
 
     def isometric(self) -> Floats:
-        """Return rows Z with the mutual distances of the rows of D.
-
-        Returns
-        -------
-        ndarray of shape (n, q + 1), float64
-            ``|Z_i - Z_j| = |D_i - D_j|`` for all i, j, so that k-means and fuzzy c-means on Z and
-            on D take the same steps.
+        """Return Z (n, q + 1) with ``|Z_i - Z_j| = |D_i - D_j|``, for k-means on rows of D.
 
         Notes
         -----

@@ -105,11 +105,7 @@ class HidingWords:
         self._factors = np.array(list(factors.values()), dtype=np.int64 if wide else np.int32)
 
     def strips(self, tile: tuple[int, int, int, int]) -> Iterator[_Strip]:
-        """Yield parts of the next tile (top, left, bottom, right) with their words and factors.
-
-        Words are (c, rows, columns), uint16 or uint32, valid until the next strip; factors (c,) are
-        int32 or int64.
-        """
+        """Yield parts of the next tile with words (c, rows, columns), valid until the next."""
         top, left, bottom, right = tile
         streams, columns = self._streams, right - left
         height = max(1, _STRIP_WORDS // (len(streams) * columns))

@@ -176,10 +176,7 @@ def _product(left: Ints, right: Ints, p: int) -> Ints:
 
 
 def _basis(D: Ints, p: int, rank: int) -> tuple[Ints, Ints] | None:
-    """Return landmarks that are a basis modulo p, relative to the first one, and (G_PP)⁻¹.
-
-    A principal minor of a symmetric matrix on a basis of its rows is not singular.
-    """
+    """Return landmarks that are a basis modulo p, relative to the first one, and (G_PP)⁻¹."""
     if rank == 0:
         return np.empty(0, np.int64), np.empty((0, 0), np.int64)
     if p == 2:

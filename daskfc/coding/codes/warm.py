@@ -17,11 +17,7 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> bool:
-    """Run every loop over bytes once, so that numba compiles and caches it; False without numba.
-
-    Call it in one process before workers start, which then load or inherit the compiled loops. It
-    starts no threads and no onnxruntime session.
-    """
+    """Have numba compile and cache every loop over bytes, before workers start, if it is there."""
     if not compiled.NUMBA:
         return False
     code, system = LagrangeCode(1, 1, 3), ResidueSystem(BYTE_PRIMES[:2], scale=1.0, bound=100)

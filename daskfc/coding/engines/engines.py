@@ -359,11 +359,7 @@ def _self_test(engine: Engine, primes: tuple[int, ...], n_columns: int) -> str |
 
 
 def select_engine(system: ResidueSystem, n_columns: int, prefer: str | None = None) -> Engine:
-    """Return the fastest engine that is exact for k columns, after a test at its first use.
-
-    `prefer` is the first engine to try in the order int8, f32, f64; one that is not available or
-    fails is skipped, with a warning in the log.
-    """
+    """Return the fastest engine that is exact for k columns, tested at its first use."""
     names = list(ENGINES)
     if prefer is not None:
         if prefer not in ENGINES:

@@ -22,11 +22,7 @@ class KeyPair:
         self.public: bytes = self._private.public_key().public_bytes_raw()
 
     def shared(self, other: bytes, purpose: str) -> SecretKey:
-        """Return the key that only the holders of the two private keys can derive.
-
-        Keys of different purposes are independent. Raises InvalidInput for bytes that are no public
-        key (32 bytes), or this party's own.
-        """
+        """Return the key of a purpose that only the holders of the two private keys can derive."""
         try:
             if other == self.public:
                 raise ValueError

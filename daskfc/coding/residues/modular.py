@@ -61,11 +61,7 @@ def residue_dtype(p: int) -> np.dtype[np.unsignedinteger]:
 
 
 def lagrange_weights(nodes: tuple[int, ...], targets: tuple[int, ...], p: int) -> NDArray[np.int64]:
-    """Return L_j(x) mod p for every target x (rows) and every node j (columns), canonical.
-
-    ``weights @ v`` are the targets' values of the polynomial with values v at the nodes, which are
-    distinct modulo the prime p < 2**24.
-    """
+    """Return L_j(x) mod p < 2**24 for every target x (rows) and distinct node j (columns)."""
     weights = np.empty((len(targets), len(nodes)), dtype=np.int64)
     for j, node in enumerate(nodes):
         below = 1

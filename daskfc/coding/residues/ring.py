@@ -61,10 +61,7 @@ class FixedPoint:
         return math.ldexp(self.n_terms, -(self.fraction_bits + 1))
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
-        """Return round(2**q values) modulo 2**64; raise OverflowRefused beyond `max_abs`.
-
-        The error does not count them, or whoever chooses the bound would learn their number.
-        """
+        """Return round(2**q values) modulo 2**64; refuse beyond `max_abs`, without a count."""
         values = np.ascontiguousarray(values, dtype=np.float64)
         scale = math.ldexp(1.0, self.fraction_bits)  # products are exact: ldexp, five times as fast
         encoded = np.empty(np.shape(values), dtype=np.int64)

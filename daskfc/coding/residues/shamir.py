@@ -12,11 +12,7 @@ SHARE_BYTES = 33
 
 
 def share_secret(secret: bytes, n_shares: int, threshold: int, stream: KeyStream) -> list[bytes]:
-    """Split a secret of 32 bytes into shares; fewer than `threshold` reveal nothing about it.
-
-    Share i, 33 bytes, is the polynomial's value at i + 1; its coefficients come from `stream`, a
-    secret of the dealer with no other use.
-    """
+    """Split 32 bytes into shares of 33; fewer than `threshold` reveal nothing about the secret."""
     if len(secret) != 32:
         raise InvalidInput(f"a secret to share must have 32 bytes; got {len(secret)}.")
     if not 1 <= threshold <= n_shares:

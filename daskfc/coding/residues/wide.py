@@ -17,10 +17,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WideIntegers:
-    """Whole numbers in [0, 2**104): a float64 near each, and the rest, an int64 far below 2**63.
-
-    `numpy.asarray` gives the nearest float64 of each, and ``% p`` the residues.
-    """
+    """Whole numbers in [0, 2**104): a float64 near each, and the rest, an int64."""
 
     near: Floats
     rest: Ints

@@ -36,7 +36,6 @@ class Authority:
     """A certificate authority in an existing folder.
 
     Privacy: whoever can read its unencrypted ``ca-key.pem`` can impersonate anybody to all parties.
-    Keep the folder on a machine of its own, and hand a party its own subfolder alone.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -85,10 +84,7 @@ class Authority:
         return self.folder / "parties" / name
 
     def issue(self, role: str, name: str, *, hosts: Sequence[str] = (), days: int = 365) -> Issued:
-        """Make a key and a certificate for a party in its own folder: for trials.
-
-        Refuses a name that has a certificate, and days beyond the authority's own.
-        """
+        """Make a key and a certificate for a party in its own folder, once a name: for trials."""
         check_identity(role, name)
         if (self.folder_of(name) / CERT).exists():
             raise InvalidInput(
@@ -145,8 +141,7 @@ class Authority:
     ) -> Issued:
         """Make a certificate for a key that a site made; the key itself stays there.
 
-        Refuses a request of another name, a name with another role or (unless `renew`) with a valid
-        certificate, and a key that was revoked or is or was another party's.
+        A revoked or another party's key is refused, and a second one for a name, unless `renew`.
         """
         self.check_request(role, name, request, renew=renew)
         certificate = self._signed(role, name, (), days, request.public)
@@ -161,11 +156,7 @@ class Authority:
         return (self.folder / _ISSUED / name).exists()
 
     def faults(self, parties: Mapping[str, str]) -> dict[str, str]:
-        """Return by name what is wrong with the certificates of parties, given with their roles.
-
-        It finds missing and revoked ones, another role, authority or key, those ended or ending
-        within 30 days, and names that are not among the parties.
-        """
+        """Return by name what is wrong with the certificates of parties, given with their roles."""
         found = {}
         for name, role in parties.items():
             if (fault := self._fault_of(role, name)) is not None:
@@ -187,8 +178,7 @@ class Authority:
     def revoke(self, name: str) -> int:
         """Revoke all certificates of a party, return their number, and write the revocation list.
 
-        The party's files move to ``revoked``; its name can get a certificate with another key. The
-        list goes into all parties' folders here; running parties notice it where it is copied.
+        The list goes into all parties' folders here; running parties notice it where it is copied.
         """
         serial = Issued.of(self._certificate_of(name)).serial
         kept = self.folder / _ISSUED / name

@@ -137,10 +137,7 @@ def _readme(issued: Issued, *, own_key: bool) -> str:
 def write_kit(
     folder: Path, issued: Issued, *, policy: str, own_key: bool = False
 ) -> tuple[str, ...]:
-    """Write the files of a role that are missing (others may be edited), and return their names.
-
-    `policy` is a client's first policy; `own_key` says that the side made its key itself.
-    """
+    """Write the files of a role that are missing (others may be edited), and return their names."""
     written = []
     for name in KIT[issued.role]:
         path = folder / name

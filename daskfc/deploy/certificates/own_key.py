@@ -36,10 +36,7 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def make_request(name: str, folder: str | os.PathLike[str]) -> Path:
-    """Make ``key.pem`` and ``NAME.request.pem``; return the latter's path, which is no secret.
-
-    Existing files and a folder that is a link are refused.
-    """
+    """Make ``key.pem`` and ``NAME.request.pem``, and return the latter; replace neither."""
     check_identity("server" if re.fullmatch(r"server(-\d+)?", name) else "client", name)
     place = Path(folder)
     _check_no_links(place)
@@ -68,8 +65,7 @@ def make_request(name: str, folder: str | os.PathLike[str]) -> Path:
 def install(name: str, received: str | os.PathLike[str], folder: str | os.PathLike[str]) -> Issued:
     """Put ``cert.pem``, ``ca.pem`` and any ``revoked.pem`` from an authority beside their key.
 
-    Refuses another authority than the one trusted already, another name, files that do not belong
-    together, and links; of two revocation lists the newer one stays.
+    Refuses another authority than the one trusted already; of two revocation lists the newer stays.
     """
     source, place = Path(received), Path(folder)
     issued = _belonging(place / KEY, source / CERT, source / CA)
@@ -93,10 +89,7 @@ def install(name: str, received: str | os.PathLike[str], folder: str | os.PathLi
 
 
 def check_side(folder: str | os.PathLike[str]) -> Issued:
-    """Check that key, certificate and authority in a folder belong together and are valid today.
-
-    Refuses a key that everybody on this machine may read.
-    """
+    """Check that key, certificate and authority of a folder belong together and are valid."""
     place = Path(folder)
     issued = _belonging(place / KEY, place / CERT, place / CA)
     if (place / KEY).stat().st_mode & 0o007:

@@ -48,11 +48,7 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
 
 
 def fingerprint(public: PublicKey) -> str:
-    """Return the SHA-256 of a public key in groups, for two people to compare by telephone.
-
-    A request, its key and the certificate have the same one, that of ``openssl pkey -pubin
-    -outform DER | sha256sum`` with blanks.
-    """
+    """Return the SHA-256 of a public key in groups, for two people to compare by telephone."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     digest = hashes.Hash(hashes.SHA256())
     digest.update(public.public_bytes(serialization.Encoding.DER, form))
@@ -69,11 +65,7 @@ class CertificateRequest:
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str]) -> "CertificateRequest":
-        """Read a request, PKCS #10 in PEM, that anybody may have made.
-
-        Refuses another kind or size of key, a signature by another key, a wrong name, and a request
-        to sign for others.
-        """
+        """Read a request, PKCS #10 in PEM, that anybody may have made, and refuse a wrong one."""
         data = read_small(path)
         if b"PRIVATE KEY-----" in data:
             raise InvalidInput(

@@ -43,9 +43,8 @@ def revocation_list(
 class Revoked:
     """The serial numbers of revoked certificates, from ``revoked.pem`` beside the authority's `ca`.
 
-    The file may come later, and a new one counts from the next request; it must be signed by the
-    authority. `own`, this process's certificate, always passes: its worker and nanny must be able
-    to end each other in order.
+    `own`, this process's certificate, always passes: its worker and nanny must be able to end each
+    other in order.
     """
 
     def __init__(self, ca: str | os.PathLike[str], own: int = 0) -> None:

@@ -46,10 +46,7 @@ def sign(files: SecurityFiles, content: bytes) -> dict[str, Any]:
 def signer_of(
     ca: str, content: bytes, proof: Mapping[str, Any] | None, revoked: Revoked | None = None
 ) -> Peer:
-    """Return who signed content, by a certificate of the authority `ca`, with a proof of `sign`.
-
-    PrivacyError for any other signer, and for a certificate that has expired or was revoked.
-    """
+    """Return who signed content, by a proof of `sign`; PrivacyError for any other signer."""
     if not proof:
         raise _unsigned("bears no signature")
     try:

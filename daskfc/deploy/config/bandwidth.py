@@ -16,10 +16,7 @@ _WRITTEN = re.compile(
 
 
 def parse_bandwidth(text: str) -> float:
-    """Return bytes a second of a text such as "100Mbit", "1Gbit/s", "20Mbps" or "12.5MB/s".
-
-    A number alone is in bytes; "mb" is refused, since it may mean bits or bytes.
-    """
+    """Return bytes a second of a text such as "100Mbit" or "12.5MB/s", or of bytes."""
     found = _WRITTEN.fullmatch(str(text).strip())
     if found is None:
         raise InvalidInput(

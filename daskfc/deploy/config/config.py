@@ -47,20 +47,14 @@ class _Strict(BaseModel):
 
 
 class WorkerLimits(_Strict):
-    """What one party's worker may use: steps at once, threads of a step, bytes.
-
-    A worker that passes its memory limit is stopped and started again.
-    """
+    """What one party's worker may use: steps at once, threads of a step, bytes."""
 
     nthreads: int = Field(default=1, ge=1)
     blas_threads: int | None = Field(default=None, ge=1)
     memory_limit: Bytes = 2_000_000_000
 
     def threads(self, busy: int = 1) -> int:
-        """Return the threads of a step: as set, else the cores for each of the parties `busy`.
-
-        Work arrays of more than one take a twentieth of the memory at most.
-        """
+        """Return the threads of a step: as set, else the cores for each of the parties `busy`."""
         if self.blas_threads is not None:
             return self.blas_threads
         held = 1 + self.memory_limit // (20 * _OF_THREAD)
@@ -153,8 +147,8 @@ class SshStart(_Strict):
 class TrustedStart(_Strict):
     """How parties are started beside the plain workers of a Dask cluster that others run.
 
-    `stores` and `policies` are paths or URLs at the worker, whose DASKFC_POLICY takes precedence;
-    `memory_limit` is for each party's own process, in bytes, beside its worker.
+    `stores` and `policies` are paths or URLs at the worker; `memory_limit` is for each party's own
+    process, in bytes, beside its worker.
     """
 
     stores: dict[str, str] = Field(min_length=1)
@@ -305,11 +299,7 @@ def needs_certificates(address: str) -> bool:
 def load_cluster(
     source: "str | os.PathLike[str] | Mapping[str, Any] | ClusterConfig | None",
 ) -> ClusterConfig:
-    """Read where parties run: a YAML file, its content, or a running scheduler's address.
-
-    None is a local cluster with all defaults; ``cluster: ssh`` gives an existing one that is
-    started first. Unknown and repeated keys are refused.
-    """
+    """Read where parties run: a YAML file, its content, or a scheduler's address; None is here."""
     if isinstance(source, LocalCluster | ExistingCluster):
         return source
     if isinstance(source, str) and ADDRESS.fullmatch(source):

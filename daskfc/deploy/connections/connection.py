@@ -26,11 +26,7 @@ _BATCH_S = 0.002  # as at schedulers and workers
 def connect_client(
     address: str, *, timeout: float, security: SecurityFiles | None = None, loop: Any = None
 ) -> Client:
-    """Return Dask's client of a scheduler, which must answer within `timeout` seconds.
-
-    `loop` is that of a scheduler in this process. Raises NotAdmitted when the scheduler refuses
-    the certificate, or its own is not a scheduler's.
-    """
+    """Return Dask's client of a scheduler, which must answer within `timeout` seconds."""
     what = f"no Dask scheduler answered at {address}"
     if loop is None:
         reach(address, wait=timeout, what=what, security=security)

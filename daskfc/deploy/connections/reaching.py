@@ -36,11 +36,7 @@ def address_in(file: str, *, wait: float) -> str:
 
 
 def reach(address: str, *, wait: float, what: str, security: SecurityFiles | None = None) -> None:
-    """Return once somebody at an address speaks as a scheduler does, with TLS or without.
-
-    Errors begin with `what`. Raises NotAdmitted at once when the sides disagree about TLS, else
-    ClusterError after `wait` seconds.
-    """
+    """Return once somebody at an address speaks as a scheduler; raise after `wait` seconds."""
     try:
         host, port = get_address_host_port(address, strict=True)
     except ValueError:

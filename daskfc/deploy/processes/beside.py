@@ -87,8 +87,7 @@ def run_beside(
 ) -> str:
     """Run a party beside this process, a plain Dask worker, and return its last line of output.
 
-    `stop_beside` finds it by `token`; `files` are its certificates by file name. DASKFC_POLICY of
-    the site's own environment takes precedence over `policy`.
+    `stop_beside` finds it by `token`. DASKFC_POLICY of the site takes precedence over `policy`.
     """
     with scratch_folder() as folder:
         for name, content in files.items():

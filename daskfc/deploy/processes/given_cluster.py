@@ -17,11 +17,7 @@ def is_given(source: Any) -> bool:
 
 
 def cluster_given(given: Any, *, trusted: bool) -> ExistingCluster:
-    """Return the running cluster that a caller is connected to, with its address and certificates.
-
-    Takes clusters of dask-jobqueue and Dask Gateway too. Certificates must be files, unless
-    `trusted`: then the connection itself only starts parties.
-    """
+    """Return the running cluster of a caller, with its address and certificates."""
     if getattr(given, "asynchronous", False):
         raise InvalidInput(
             "a federation does not wait for a Client that is asynchronous. Give one that is not, "

@@ -26,11 +26,7 @@ _START_S = 15.0  # for a worker to start, so that it can be ended
 
 @dataclass(frozen=True)
 class Doors:
-    """Where a party listens (ports 0 are any free one), and the host by which others reach it.
-
-    `host` is by default the address from which this machine reaches the scheduler, `contact` is
-    `host`; this machine, too, uses `contact`.
-    """
+    """Where a party listens (0 is any free port), and the host by which others reach it."""
 
     host: str | None = None
     port: int = 0
@@ -78,11 +74,7 @@ def run_party(
     wait: float = 15.0,
     joined: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run one party until the scheduler goes, or until SIGTERM or SIGINT.
-
-    `nanny_class` gets `party`, which has a name and a scratch folder; `joined` is called once it
-    is there. Raises ClusterError also when the scheduler refuses the party later.
-    """
+    """Run one party until the scheduler goes, or SIGTERM or SIGINT; `joined` is called once."""
     what = f"party {party.name!r} could not join the scheduler at {scheduler}"
     reach(scheduler, wait=wait, what=what, security=security)
     settings = dask_settings({})

@@ -64,8 +64,8 @@ _hidden: dict[str, Any] = {}
 def without_main() -> Iterator[None]:
     """Hide the user's script from multiprocessing while processes start; contexts may overlap.
 
-    multiprocessing would run it in every worker as ``__mp_main__``, so that a script without the
-    ``__main__`` guard would start federations without end. Dask sends what it defines by value.
+    multiprocessing would run it in every worker: without a ``__main__`` guard it would start
+    federations without end.
     """
     global _depth
     main = sys.modules["__main__"]

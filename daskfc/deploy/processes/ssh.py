@@ -77,8 +77,7 @@ class _Side:
 class SshParties:
     """Processes at other machines that end with this one's connections.
 
-    Each has a terminal of its own, which its host hangs up when the connection ends: however the
-    driver ends, no party outlives it. If a host cannot be logged in to, the others are stopped.
+    Each has a terminal of its own, which its host hangs up when the connection ends.
     """
 
     def __init__(self, start: SshStart, scheduler: str) -> None:

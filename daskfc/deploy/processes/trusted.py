@@ -41,11 +41,7 @@ _LOST = (OSError, TimeoutError, RuntimeError, CancelledError)  # Dask's errors f
 
 
 class TrustedParties:
-    """A scheduler next to this process, and a party beside each of some workers of a cluster.
-
-    `address` is that of the scheduler that the parties join, `security` the caller's certificate
-    for it. With too few workers, all is stopped again.
-    """
+    """A scheduler next to this process, and a party beside each of some workers of a cluster."""
 
     def __init__(self, config: ExistingCluster, parties: Sequence[str], given: Any = None) -> None:
         assert config.trusted is not None

@@ -115,8 +115,7 @@ def wrapped_id_key(
 def agree_on_pseudonyms(federation: Federation) -> None:
     """Have clients that share samples agree on one key of pseudonyms, in a run of its own.
 
-    It does nothing for clear ids, or once a key is agreed. Privacy: the clients learn the key, the
-    server and the caller do not.
+    Privacy: the clients learn the key, the server and the caller do not.
     """
     pseudonyms = federation.pseudonyms
     if pseudonyms is None or pseudonyms.keys:

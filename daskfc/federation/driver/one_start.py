@@ -10,10 +10,7 @@ __all__ = ["begin_releases"]
 
 
 def begin_releases(workspace: str, method: str, params: str, start: str) -> str:
-    """Record in the server's folder that a start of a fit releases noisy values; return the path.
-
-    PrivacyError when another start with the same method and parameters did so before.
-    """
+    """Record in the server's folder that a fit's start releases noise; refuse a second one."""
     digest = hashlib.sha256(f"{method} {params}".encode()).hexdigest()[:16]
     folder = Path(workspace)
     folder.mkdir(parents=True, exist_ok=True)

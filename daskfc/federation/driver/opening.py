@@ -72,11 +72,7 @@ def _store_urls(storage: Any, root: str | None) -> dict[str, str]:
 
 
 def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) -> Opened:
-    """Start one worker process per client and one for the server.
-
-    `storage` is a storage file or its content, whose missing stores are built in `root`, or a
-    mapping of clients to store URLs. InvalidInput for a wrong file, before anything starts.
-    """
+    """Start a worker process for the server and for each client of a storage file or of URLs."""
     config = load_cluster(cluster)
     if not isinstance(config, LocalCluster):
         raise InvalidInput("Federation.local needs a cluster file with 'cluster: local'.")
@@ -152,8 +148,7 @@ def open_existing(
     """Join a running scheduler, starting it first by SSH where the cluster's file says so.
 
     `clients` are by default those that the file expects, never whoever is connected. With `trusted`
-    plain workers of any scheduler start parties at `stores` under files of `policies`: whoever runs
-    these workers, or may submit to them, can read what the parties hold.
+    whoever runs the plain workers, or may submit to them, can read what the parties hold.
     """
     given = cluster if is_given(cluster) else None
     config = load_cluster(cluster) if given is None else cluster_given(given, trusted=trusted)
@@ -223,10 +218,7 @@ def _in_order(names: set[str]) -> list[str]:
 
 
 def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the clients named by the caller or the cluster's file.
-
-    InvalidInput when the two differ or name nobody, and for a name that no client may have.
-    """
+    """Return the clients that the caller or the cluster's file names; the two may not differ."""
     named, expected = tuple(clients or ()), config.expect or ()
     if config.trusted is not None:
         expected = expected or tuple(config.trusted.stores)

@@ -96,11 +96,7 @@ class RollCall:
         nanny: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Return the answers of all `parties`, asking again those that are not there.
-
-        The error of a party that declines is raised at once; DeadlineError names those without an
-        answer after `deadline` seconds.
-        """
+        """Return the answers of all `parties`; DeadlineError names those that gave none in time."""
         wanted, answers = list(parties), {}
         ends = time.monotonic() + deadline
         while True:

@@ -93,10 +93,7 @@ class Verbs(ABC):
         clients: Iterable[str] | None = None,
         **kwargs: Any,
     ) -> PerClient[Inline[T]]:
-        """Run a step at each client within the step that takes its result as an argument.
-
-        This saves a task where one step uses the result: every step that takes it computes it.
-        """
+        """Run a step at each client within every step that takes its result, which saves a task."""
         self._running()
         bound = Bound.of(step, args, kwargs)
         return PerClient({one: Inline(one, bound, self.round) for one in self._some(clients)})

@@ -156,8 +156,8 @@ def wait_for(
 ) -> Iterator[Handle]:
     """Yield handles as their steps end well, until `count` have or `timeout` seconds are over.
 
-    Raise the first failure once `count` is out of reach, a refusal at once, DeadlineError for a
-    party away too long. If not `needed`, a party that is gone or away is only late.
+    Raise the first failure once `count` is out of reach, a refusal at once. If not `needed`, a
+    party that is gone or away is only late.
     """
     watch = _Watch(handles)
     good, first_error = 0, None

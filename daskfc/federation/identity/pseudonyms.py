@@ -100,10 +100,7 @@ def pseudonyms_of(record: Mapping[str, Any] | None) -> Pseudonyms | None:
 
 
 def stands_for(kind: type[Message]) -> Callable[[M], M]:
-    """Declare the message with pseudonyms that replaces `kind`, with clear ids, for the caller.
-
-    Ids are in ``id_bytes`` and ``id_ends``; the decorated class has the fields of `kind`.
-    """
+    """Declare the message with pseudonyms that replaces `kind`, with clear ids, for the caller."""
 
     def declare(twin: M) -> M:
         _TWINS[kind] = twin

@@ -20,10 +20,7 @@ _LENGTH = 64
 
 
 class SessionKey:
-    """An Ed25519 key, drawn for one start of a run and kept in the driver's memory.
-
-    `public`, 64 hexadecimal digits, is part of the run's settings, which are signed.
-    """
+    """An Ed25519 key, drawn for one start of a run and kept in the driver's memory."""
 
     def __init__(self) -> None:
         self._key = Ed25519PrivateKey.generate()

@@ -36,10 +36,7 @@ HERE: dict[str, str] = {
 
 
 def check_party_versions(theirs: Mapping[str, Mapping[str, str | None]]) -> None:
-    """Compare parties' package versions, by party, with this process's.
-
-    Another daskfc, minor Python or Dask release raises ClusterError; another Dask patch only warns.
-    """
+    """Raise ClusterError for another daskfc, minor Python or Dask release; warn of a patch."""
     _check({f"party {name!r}": found for name, found in theirs.items()}, HERE)
 
 

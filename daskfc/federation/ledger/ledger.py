@@ -120,14 +120,7 @@ class Ledger:
         return table[columns]
 
     def releases(self) -> dict[str, Accountant]:
-        """Return, by sender, the accountant of all releases with Gaussian noise.
-
-        Returns
-        -------
-        dict of str to Accountant
-            Of the senders that have any. A message that is sent again is no new release: a party's
-            noise comes from its secret of the run, and a repeated step draws the same.
-        """
+        """Return, by sender, the accountant of all its releases with Gaussian noise, if any."""
         events: dict[str, dict[str, GaussianEvent]] = {}
         for row in self.rows:
             if row.noise_multiplier is not None:

@@ -14,10 +14,7 @@ __all__ = ["Narration"]
 
 
 class Narration:
-    """Lines about a party on its terminal, if `told`; each step and kind of message once a run.
-
-    They hold names, numbers and bytes only, never results or content of messages.
-    """
+    """Lines about a party on its terminal, if `told`: names, numbers and bytes, never content."""
 
     def __init__(self, party: str, *, told: bool, stream: TextIO | None = None) -> None:
         self._party = party

@@ -130,10 +130,7 @@ class LedgerFile:
     def begin(
         self, rows: Sequence[LedgerRow], contents: Sequence[tuple[str, str]] = ()
     ) -> list[str]:
-        """Append rows of messages about to be sent, all or none (OSError); return their marks.
-
-        `contents` has each message's id and digest.
-        """
+        """Append rows of messages about to be sent, all or none (OSError); return their marks."""
         marks = [uuid.uuid4().hex for _ in rows]
         told = [{"id": name, "digest": digest} for name, digest in contents] or [{}] * len(rows)
         self._append(
@@ -172,10 +169,7 @@ class LedgerFile:
         return list(collected(lambda at: {"": self.page(run, *at[""])}, [""]))
 
     def page(self, run: str, start: int = 0, unsent: Sequence[str] = ()) -> Page:
-        """Return one run's rows in a part of the file, from byte `start`; `collected` joins pages.
-
-        `unsent` has the marks of earlier rows that are not completed yet.
-        """
+        """Return one run's rows in a part of the file, from byte `start`; see `collected`."""
         lines, end = self._lines(start)
         rows: dict[str, dict[str, Any]] = {}
         waiting = dict.fromkeys(unsent)
@@ -213,10 +207,7 @@ def _write_all(file: int, text: bytes) -> None:
 def collected(
     ask: Callable[[dict[str, Place]], Mapping[str, Page]], parties: Iterable[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield all rows of some parties, page by page; rows that were never completed come last.
-
-    `ask` takes the place where each party goes on, and returns the pages there.
-    """
+    """Yield all rows of some parties, page by page; rows that were never completed come last."""
     places: dict[str, Place] = dict.fromkeys(parties, (0, ()))
     begun: dict[str, dict[str, Any]] = {}
     while places:

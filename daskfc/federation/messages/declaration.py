@@ -406,10 +406,7 @@ may leave a party. Nothing was sent.
 def as_declared(
     message: object, axes: Mapping[str, int] | None = None, *, party: str = "?"
 ) -> Message:
-    """Return a message with another's declared content and nothing else; may raise EgressRefused.
-
-    Arrays in C order share memory; dtypes lose their metadata. See `check_message`.
-    """
+    """Return a message with another's declared content and nothing else, or EgressRefused."""
     if not isinstance(message, Message) or not dataclasses.is_dataclass(type(message)):
         raise EgressRefused(
             f"party {party!r} tried to send a {type(message).__name__}; only a declared message "

@@ -19,8 +19,7 @@ __all__ = ["content_digest", "new_salt", "salted"]
 def content_digest(message: Message) -> str:
     """Return the SHA-256, in hex, of a message's class and fields: names, types, shapes, values.
 
-    It is the same at sender and receiver. Privacy: whoever can guess the content can compare it
-    with the digest; ledgers therefore hold it `salted`.
+    Privacy: whoever can guess the content can compare it; ledgers therefore hold it `salted`.
     """
     digest = hashlib.sha256()
     names = [name for name, _, _ in declared_fields(type(message))]

@@ -42,11 +42,7 @@ class Here:
 
 @dataclass(frozen=True, eq=False)
 class Outgoing:
-    """A message in its sender's memory with its route; `axes`, `key` and `digest` never leave.
-
-    Both ledgers name it by `id` and by the digest salted with `salt`. `certificate` and `signature`
-    are the sender's if its class is signed, see `daskfc.federation.messages.signed`.
-    """
+    """A message in its sender's memory with its route; `axes`, `key` and `digest` never leave."""
 
     message: Message
     sender: str

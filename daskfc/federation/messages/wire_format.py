@@ -87,8 +87,7 @@ def _extended(value: Any, write: Callable[[Any], bytes]) -> msgpack.ExtType | No
 class Reader:
     """Reads what `encode` wrote, with dataclasses and functions of `packages` only.
 
-    With `trusted`, for data from the driver that started this process, any installed package may be
-    named, and pickles are opened.
+    With `trusted`, for the driver that started this process, any package counts, and pickles open.
     """
 
     def __init__(self, packages: Iterable[str] = ("daskfc",), *, trusted: bool = False) -> None:
@@ -96,10 +95,7 @@ class Reader:
         self.trusted = trusted
 
     def decode(self, data: bytes) -> Any:
-        """Return the value; PrivacyError for what may not be read, InvalidInput for a wrong form.
-
-        ImportError for what is not installed.
-        """
+        """Return the value; PrivacyError for what may not be read, InvalidInput for bad form."""
         try:
             return self._decode(data, 0)
         except (DaskfcError, ImportError, MemoryError):
@@ -174,11 +170,7 @@ class Reader:
     }
 
     def named(self, module: str, name: str) -> Any:
-        """Return the function or class that a module defines under a name.
-
-        PrivacyError for a package that may not be named or a name only imported there, ImportError
-        for one that is not installed.
-        """
+        """Return what a module defines under a name; PrivacyError for what may not be named."""
         if not (isinstance(module, str) and isinstance(name, str)):
             raise TypeError("a name is text")
         parts = module.split(".")

@@ -34,18 +34,7 @@ __all__ = ["FederatedClusterer", "labels_array"]
 
 
 def labels_array(parts: Mapping[str, LabelledSamples]) -> xr.DataArray:
-    """Join the clients' labelled samples, in the order of the clients.
-
-    Parameters
-    ----------
-    parts : mapping of str to LabelledSamples
-        What each client published.
-
-    Returns
-    -------
-    xarray.DataArray
-        ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
-    """
+    """Join clients' labelled samples: ``(sample,)`` int64, with ``client`` and ``sample_id``."""
     clients = np.concatenate([np.repeat(name, len(part.labels)) for name, part in parts.items()])
     return xr.DataArray(
         np.concatenate([part.labels for part in parts.values()]),
@@ -129,48 +118,14 @@ class FederatedClusterer(FittedModel):
         cls.split = split
 
     def check(self, n_clients: int | None = None) -> None:
-        """Check the parameters against their constraints.
-
-        Parameters
-        ----------
-        n_clients : int, optional
-            Number of clients, where it is known already.
-
-        Raises
-        ------
-        InvalidInput
-            For the first parameter that breaks its rule.
-        """
+        """Refuse (InvalidInput) the first parameter that breaks its rule."""
         check_params(type(self).__name__, self.get_params(deep=False), constraints_of(type(self)))
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
-        """Refuse a fit that is sure to fail on these stores, where the caller can read them.
-
-        Parameters
-        ----------
-        stores : mapping of str to ClientStore
-            Every client's store; their columns go together as the method needs.
-
-        Raises
-        ------
-        InvalidInput
-            For parameters that these samples do not allow.
-        """
+        """Refuse (InvalidInput) a fit that is sure to fail on stores that the caller can read."""
 
     def fit(self, federation: Federation, y: None = None) -> Self:
-        """Cluster the samples of all clients.
-
-        Parameters
-        ----------
-        federation : Federation
-            The parties, running.
-        y : None
-            Not used; present for scikit-learn's contract.
-
-        Returns
-        -------
-        FederatedClusterer
-            Itself.
+        """Cluster the samples of all clients of a running federation; return itself.
 
         Raises
         ------
@@ -218,18 +173,7 @@ class FederatedClusterer(FittedModel):
         return left
 
     def rehearse(self, federation: Federation) -> None:
-        """Go through a fit to see its messages; no result is kept.
-
-        Parameters
-        ----------
-        federation : Federation
-            A ``Rehearsal``, in which no party computes anything.
-
-        Raises
-        ------
-        InvalidInput, PrivacyError, ResourceRefused
-            Where a fit would be refused.
-        """
+        """Go through a fit in a ``Rehearsal`` to see its messages, or the error of `fit`."""
         self._begin(federation)
         for told in self._fit(federation).values():
             told.result()
@@ -283,13 +227,7 @@ class FederatedClusterer(FittedModel):
         raise NotImplementedError
 
     def can_start_again(self) -> bool:
-        """Whether a fit that broke off could be started again with these parameters.
-
-        Returns
-        -------
-        bool
-            False once noisy releases have spent the budget of the whole fit.
-        """
+        """Whether a fit may start again: False once noise has spent the whole fit's budget."""
         return True
 
     @property
@@ -331,7 +269,7 @@ class FederatedClusterer(FittedModel):
     def predict(
         self, federation: Federation, stores: Mapping[str, str], *, refit: bool = False
     ) -> xr.DataArray:
-        """Label new samples, without clustering again.
+        """Label new samples, ``(sample,)`` as `labels_`, without clustering again.
 
         Parameters
         ----------
@@ -342,11 +280,6 @@ class FederatedClusterer(FittedModel):
             of them where each holds columns of the same samples.
         refit : bool
             Whether to fit again first where the run of `fit` is over and its model with it.
-
-        Returns
-        -------
-        xarray.DataArray
-            ``(sample,)`` int64 with the coordinates ``client`` and ``sample_id``.
 
         Raises
         ------
@@ -389,23 +322,7 @@ class FederatedClusterer(FittedModel):
 
     @available_if(_maps)  # type: ignore[untyped-decorator]
     def sample_map(self, federation: Federation) -> SampleMap | None:
-        """Have the server draw a map of some of the clustered samples, for the caller.
-
-        Parameters
-        ----------
-        federation : Federation
-            The one of `fit`, in its run.
-
-        Returns
-        -------
-        SampleMap or None
-            Two coordinates of at most 2,000 samples, and their clusters; None where the server
-            knows nothing in this fit that a map could be drawn from.
-
-        Raises
-        ------
-        InvalidInput
-            When the run of `fit` is over.
+        """Have the server of `fit`'s run draw some samples in a plane, if it knows enough.
 
         Notes
         -----
@@ -428,11 +345,7 @@ class FederatedClusterer(FittedModel):
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
-        """Run the steps on new samples, and return what each client publishes of its own.
-
-        Implementing it gives a method its ``predict``. The stores are open at their clients, with
-        owners and columns checked.
-        """
+        """Run the steps on new samples; a method that implements it has a ``predict``."""
         raise NotImplementedError
 
     def _check_refit(self) -> None:

@@ -39,11 +39,7 @@ class Linked:
 
 
 def linked(digests: Mapping[str, NDArray[np.uint64]], views: Mapping[str, int]) -> Linked:
-    """Place every sample in the order of all pseudonyms, the same whatever the clients' order.
-
-    InvalidInput when a client repeats a sample, two clients of one view share one, or no view has a
-    sample of another.
-    """
+    """Place every sample in the order of all pseudonyms, the same whatever the clients' order."""
     for client, own in digests.items():
         if repeated := len(own) - len(np.unique(own)):
             raise InvalidInput(

@@ -22,10 +22,7 @@ def check_noise_beside(method: str, bare: Sequence[str]) -> None:
 def noise_beside(
     method: str, asked: Mapping[str, Any] | None, preparation: Any
 ) -> Mapping[str, Any] | None:
-    """Return the noise left for a fit by its preparation, with which it shares a budget.
-
-    PrivacyError when the preparation added no noise, or spent the budget.
-    """
+    """Return the noise that a preparation leaves a fit; PrivacyError if it has none left."""
     if asked is None or preparation is None:
         return asked
     check_noise_beside(method, preparation.bare)

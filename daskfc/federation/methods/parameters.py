@@ -33,11 +33,6 @@ def param(constraint: Constraint, *, default: Any = _NONE_GIVEN, kw_only: bool =
     kw_only : bool
         Whether it can only be given by name; positional ones come first, in their order.
 
-    Returns
-    -------
-    object
-        The value of the class attribute, until the class is made.
-
     Examples
     --------
     >>> from daskfc.checks import integer

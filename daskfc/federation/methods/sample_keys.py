@@ -117,9 +117,6 @@ def digest_keys(
 
 
 def order_of(stores: Mapping[str, ClientStore]) -> dict[str, np.ndarray]:
-    """Return the places, (n_m,) per client, that a federation's server would give these samples.
-
-    The stores are in the order of the federation's clients.
-    """
+    """Return the places, (n_m,) per client, that a federation's server would give these samples."""
     key = own_digest_key(next(iter(stores.values())))
     return canonical_positions({name: sample_digests(own, key) for name, own in stores.items()})

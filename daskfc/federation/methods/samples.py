@@ -99,20 +99,7 @@ def order_secret(data: ClientStore) -> SecretKey:
 
 
 def sample_digests(data: ClientStore, key: SecretKey) -> SampleDigests:
-    """Hash a client's sample ids.
-
-    Parameters
-    ----------
-    data : ClientStore
-        The client's samples.
-    key : SecretKey
-        The same at all clients of a run, see ``daskfc.federation.methods.sample_keys``.
-
-    Returns
-    -------
-    SampleDigests
-        ``(n_samples,)`` pseudonyms, in the order of the store.
-    """
+    """Hash a client's sample ids, by a key that all clients share, to ``(n_samples,)``."""
     secret = key.to_bytes()
     words = [
         hashlib.blake2b(str(name).encode(), digest_size=8, key=secret).digest()
@@ -130,8 +117,8 @@ def new_digests(new: ClientStore, key: SecretKey) -> SampleDigests:
 def mixed_digests(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:
     """Return uint64 pseudonyms, (n_m,) per client, equal where digests are; the server calls it.
 
-    Their key is made of the shares of all clients: from the order of the digests themselves, whose
-    key clients have, a client could tell who holds a sample whose id it guesses.
+    Their key is made of the shares of all clients: from the order of the digests, whose key clients
+    have, a client could tell who holds a sample whose id it guesses.
     """
     shares = sorted({int(part.share) for part in parts.values()})
     key = hashlib.sha256(b"daskfc.order" + repr(shares).encode()).digest()
@@ -158,11 +145,6 @@ def store_content(data: ClientStore, durable_secret: SecretKey) -> StoreContent:
 
 def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndarray]:
     """Give every sample its place in the order of all pseudonyms, see `mixed_digests`.
-
-    Parameters
-    ----------
-    parts : mapping of str to SampleDigests
-        What each client sent.
 
     Returns
     -------
@@ -201,10 +183,7 @@ def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndar
 
 
 def linked_samples(parts: Mapping[str, SampleDigests]) -> int:
-    """Return the number of samples of a vertical split, the same in the same order at all clients.
-
-    InvalidInput names a client whose samples are repeated, missing, others, or in another order.
-    """
+    """Return the number of samples of a vertical split, the same in one order at all clients."""
     first, *others = parts
     own = parts[first].digests
     for name, part in parts.items():

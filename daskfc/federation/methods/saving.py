@@ -126,10 +126,7 @@ def _packages(kind: type) -> set[str]:
 
 
 def write_model(kind: type, state: Mapping[str, Any], folder: str | PathLike[str]) -> None:
-    """Write a fitted method's attributes into a new folder, all or none; only its owner may enter.
-
-    InvalidInput when the folder exists, or an attribute has no plain form.
-    """
+    """Write a fitted method's attributes into a new folder that only its owner may enter."""
     path = Path(fspath(folder))
     if path.exists():
         raise InvalidInput(f"{path}: is there and is not written over. Choose another folder.")
@@ -170,10 +167,7 @@ def write_model(kind: type, state: Mapping[str, Any], folder: str | PathLike[str
 def read_model(
     folder: str | PathLike[str], kinds: Mapping[str, type]
 ) -> tuple[type, dict[str, Any]]:
-    """Read the class and attributes that `write_model` wrote; `kinds` is keyed ``module:name``.
-
-    InvalidInput when no whole model is there, or it is of none of these.
-    """
+    """Read the class and attributes that `write_model` wrote; `kinds` is keyed ``module:name``."""
     path = Path(fspath(folder))
     try:
         about = json.loads((path / "model.json").read_text(encoding="utf-8"))

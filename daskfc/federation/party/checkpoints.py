@@ -48,14 +48,7 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def save(self, round: int, state: Mapping[str, np.ndarray]) -> None:
-        """Write the state after a round; it is whole once this returns, and absent before.
-
-        Parameters
-        ----------
-        round : int
-            At least 0; an older state of the same round is replaced.
-        state : mapping of str to numpy.ndarray
-            Arrays of numbers, booleans or fixed-width text.
+        """Write the arrays after a round >= 0, whole once this returns, and absent before.
 
         Raises
         ------
@@ -93,13 +86,7 @@ class Checkpoints:
         return None
 
     def load(self, round: int) -> dict[str, np.ndarray]:
-        """Return the state after a round that is on disk.
-
-        Raises
-        ------
-        StoreError
-            When it is not there, or not as it was written.
-        """
+        """Return the state after a round; StoreError when it is not there as it was written."""
         path = self.folder / f"round-{round:08d}.npz"
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:

@@ -18,7 +18,7 @@ def reason(error: OSError) -> str:
 def without_values(error: BaseException, party: str, step: str) -> DaskfcError:
     """Return an exception that may leave the party: with daskfc's own sentence, or only its type.
 
-    It is always a new exception, because Dask pickles causes, tracebacks and attributes as well.
+    It is always a new one, because Dask pickles causes, tracebacks and attributes as well.
     """
     if isinstance(error, ENDS_A_RUN):
         return next(kind for kind in ENDS_A_RUN if isinstance(error, kind))(_utf8(error))

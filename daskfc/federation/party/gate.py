@@ -93,10 +93,7 @@ class Gate:
         self._hold: tuple[str, float | None] = ("", None)  # the driver, and the time of the end
 
     def admit(self, settings: RunSettings, proof: Mapping[str, Any] | None) -> Admitted:
-        """Admit a run, or raise PolicyRefused by a rule or for a start that was used before.
-
-        With TLS, PrivacyError unless a submitter signed it; LedgerError when its memory fails.
-        """
+        """Admit a run, or raise PolicyRefused by a rule, PrivacyError for a bad signature."""
         submitter = self.submitter(settings, proof)
         request = self._request(settings, submitter)
         if not self._free:

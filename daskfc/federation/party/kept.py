@@ -18,10 +18,7 @@ _digests: WeakKeyDictionary[Outgoing, bytes] = WeakKeyDictionary()
 
 
 class Kept:
-    """A result that stays at its party; the wrapper hides its type and size, which Dask reports.
-
-    `made_by` is its step's identity, `told` the digest of that step's inputs, see `told_by`.
-    """
+    """A result that stays at its party; the wrapper hides its type and size, which Dask reports."""
 
     __slots__ = ("made_by", "told", "value")
 

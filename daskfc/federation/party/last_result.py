@@ -36,9 +36,8 @@ class StartFound(
 class LastResult:
     """The last result of one submitter's fits with equal method, settings, seed and clients.
 
-    A resumed fit starts as it did before, see `fit_folder`. Privacy: the server's state after a fit
-    stays in `folder`, which no caller names, until the site removes it, even where a client has
-    deleted samples since.
+    Privacy: the server's state after a fit stays in `folder`, which no caller names, until the site
+    removes it, even where a client has deleted samples since.
     """
 
     folder: Path | None

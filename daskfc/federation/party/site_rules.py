@@ -47,10 +47,7 @@ class OnceOnly:
             self._seen = dict(line.split(" ") for line in lines if line.count(" ") == 1)
 
     def hold(self, use: str, tag: str, content: bytes) -> None:
-        """Record a tag's content for a use, such as "masks"; PrivacyError for another content.
-
-        Give the content's digest, or the content where it is no secret.
-        """
+        """Record the digest of a tag's content for a use; PrivacyError for another content."""
         name = hashlib.sha256(f"{use} {tag}".encode()).hexdigest()
         told = hashlib.sha256(content).hexdigest()
         with self._lock:
@@ -199,8 +196,7 @@ class PartyRules(SiteRules):
     def opened(self, store: "ClientStore", data_set: str) -> None:
         """Bind the pseudonyms' label to submitter and data, or refuse by the rule ``pseudonyms``.
 
-        It is called before ids are read, so that a change of the data is noticed. `data_set` is the
-        digest under which budgets and sets of clients are kept.
+        It is called before ids are read, so that a change of the data is noticed.
         """
         self._data_set, label = data_set, str(self._pseudonyms.get("label", ""))
         told = f"the label {label!r} of pseudonyms is another submitter's, or of other data."
@@ -290,10 +286,7 @@ class PartyRules(SiteRules):
         self._ask(lambda: self.policy.check_upload(bytes_so_far))
 
     def charge(self, dataset: str, multiplier: float, label: str) -> None:
-        """Charge a noisy release to the data set's budget before it is made, or refuse it.
-
-        `multiplier` is the noise's standard deviation over the sensitivity; a label counts once.
-        """
+        """Charge a noisy release to the data set's budget before it is made, or refuse it."""
         self._hold_to_announced(multiplier, label)
         self._remember(
             lambda state: state.charge(

@@ -40,10 +40,7 @@ def of_shape(*shape: int, dtype: str = "float64") -> np.ndarray:
 
 
 def sized(kind: type[M], /, *, dtype: str | None = None, **known: Any) -> M:
-    """Return a message of `known` axis sizes or field values; other numbers are 0 and texts empty.
-
-    `dtype` is for arrays that allow several, by default the first declared.
-    """
+    """Return a message of `known` axis sizes or field values; other numbers are 0, texts empty."""
     content = []
     for name, declared, default in declared_fields(kind):
         if name in known and not (declared.kind == "array" and isinstance(known[name], int)):
@@ -64,9 +61,8 @@ def sized(kind: type[M], /, *, dtype: str | None = None, **known: Any) -> M:
 def derived(kind: type[M], given: Mapping[str, Any], sizes: Sizes | None = None) -> M | None:
     """Return the message that follows from a step's arguments and store, and from `sizes`.
 
-    An axis "cluster", or "n_clusters", is as long as the axis, field or argument of that name.
-    Returns None where there is none, or several of different lengths, and, without `sizes`, for
-    arrays for the caller alone: what it reads may decide how a method goes on.
+    An axis "cluster", or "n_clusters", is as long as the axis, field or argument of that name. None
+    where there is none, or several; `sizes` must say what arrays for the caller alone are.
     """
     known = dict(sizes or {})
     declared = declared_fields(kind)

@@ -152,8 +152,7 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
     def may_tell_of_tasks(self, worker: str, message: dict[str, Any]) -> bool:
         """Return whether a worker's message is about its own party's tasks; have it drop others.
 
-        Dask would direct others to any worker that reports a value. Reports of inputs that it
-        fetched pass as well, as it must learn later when to drop them.
+        Dask would direct others to any worker that reports a value, as of inputs that it fetched.
         """
         if message["op"] in _OF_A_TASK:
             keys, is_own = [message.get("key")], self._ran_at

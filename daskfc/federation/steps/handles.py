@@ -90,13 +90,6 @@ class Local(Handle, Generic[T]):
     """A value that stays at its party; usable only in steps of that party.
 
     Where the value is a message, ``ask``, ``tell`` and ``publish`` send it as it is.
-
-    Attributes
-    ----------
-    party : str
-        Where it is.
-    step : str
-        The step that makes it.
     """
 
     party: str
@@ -110,18 +103,9 @@ class Local(Handle, Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Sent(Handle, Generic[T]):
-    """A message under way; usable in steps of its declared receivers.
+    """A message under way; usable in steps of its declared `receivers`.
 
     A sender that needs it as well keeps it, as a `Local`, and sends that.
-
-    Attributes
-    ----------
-    party : str
-        The sender.
-    step : str
-        The step that makes it.
-    receivers : tuple of str
-        Who may use it.
     """
 
     party: str
@@ -135,17 +119,7 @@ class Sent(Handle, Generic[T]):
         return tuple(self.futures)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for a published message and return it.
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds.
-
-        Returns
-        -------
-        Message
-            Of the class that the step declares.
+        """Wait for a published message, `timeout` seconds at most, and return it.
 
         Raises
         ------
@@ -168,17 +142,7 @@ class Sent(Handle, Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Inline(Generic[T]):
-    """A step that runs within each step that takes it as an argument.
-
-    Attributes
-    ----------
-    party : str
-        Where it runs.
-    bound : Bound
-        The step and its arguments.
-    round : int
-        The round in which it was asked for.
-    """
+    """A step that runs within each step that takes it as an argument."""
 
     party: str
     bound: Bound
@@ -233,11 +197,7 @@ def _stays(step: str, party: str, of: str, at: str) -> PrivacyError:
 
 
 def pack(value: Any, party: str, step: str, futures: list[Any], *, split: bool = True) -> Any:
-    """Return a step's argument for one party, with slots for other steps' values.
-
-    Their futures are appended to `futures`. With `split` the outermost PerClient gives its value
-    for the party, else a dict of all. PrivacyError for a handle that the party may not use.
-    """
+    """Return a step's argument for one party, with slots for values that `futures` gets."""
     if isinstance(value, Handle):
         futures.append(_future_for(value, party, step))
         return Slot(len(futures) - 1)

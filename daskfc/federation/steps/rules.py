@@ -100,10 +100,7 @@ own_label = Rule(
 def broken_rule(
     step: Callable[..., Any], given: Mapping[str, Any], announced: Announced
 ) -> str | None:
-    """Return which caller-made argument breaks its type or rule, and how; None if none does.
-
-    Rules apply to arguments that are left out, too.
-    """
+    """Return which caller-made argument breaks its type or rule, and how; None if none does."""
     rules: Mapping[str, Rule] = getattr(step, "rules", {})
     kinds, defaults = _declared(step)
     for name, value in given.items():

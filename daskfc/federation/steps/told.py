@@ -21,11 +21,7 @@ __all__ = ["Came", "told_by"]
 
 @dataclass(frozen=True)
 class Came:
-    """The origin of another step's value; `is_own` says that a step of this party made it.
-
-    `digest` is of its step's inputs or of a server's message; empty where clients get different
-    ones, as from another client.
-    """
+    """The digest of a value, empty where clients get different ones, and whether it is own."""
 
     digest: bytes
     is_own: bool
@@ -38,11 +34,7 @@ def told_by(
     came: Sequence[Came],
     read: Callable[[InnerCall], Callable[..., Any]],
 ) -> bytes:
-    """Return the SHA-256 digest of those inputs of a step that are the same for all clients.
-
-    Of the arguments `each`, of which each client has its own, only inputs of steps of this party
-    count; `came` describes the slots' values.
-    """
+    """Return the SHA-256 digest of those inputs of a step that are the same for all clients."""
     plain: Any = step
     given = dict(arguments)
     while isinstance(plain, functools.partial):

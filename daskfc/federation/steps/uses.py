@@ -38,11 +38,7 @@ def uses_of(
     made_for_each: Sequence[str] | None = None,
     read: Callable[[InnerCall], Callable[..., Any]],
 ) -> Iterator[StepUse]:
-    """Yield the use of a step, and those of the steps within it.
-
-    `made_by` has for each slot the identity of the step or message class of its value,
-    `made_for_each` the same for the arguments `each`, of which each client gets its own.
-    """
+    """Yield the use of a step, and of the steps within it; `made_by` has the maker of each slot."""
     within: list[tuple[InnerCall, Callable[..., Any]]] = []
     given = dict(arguments)
     plain: Any = step

@@ -14,8 +14,7 @@ __all__ = ["only_own"]
 def only_own(comm: Any, party: str) -> Any:
     """Have a connection return poison in place of messages that its certified peer did not send.
 
-    The scheduler says whom to ask, and only a certificate proves who answers; without TLS the
-    connection is returned unchanged.
+    The scheduler says whom to ask, and only a certificate proves who answers.
     """
     peer = peer_of(comm)
     if peer is None or hasattr(comm, "reads_any"):

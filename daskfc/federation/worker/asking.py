@@ -31,10 +31,7 @@ class Asking:
     def given_up(
         self, peer: str, keys: Iterable[Any], event: Any, *, slow: bool = False
     ) -> list[Any]:
-        """Record how a request to a peer's address ended; return the keys not to ask for again.
-
-        `slow` says that this party broke the answer off, see `Pace.broke`.
-        """
+        """Record how a request to a peer's address ended; return the keys not to ask for again."""
         came = event.data if isinstance(event, GatherDepSuccessEvent) else {}
         most = _ANSWERS
         if isinstance(event, GatherDepBusyEvent):

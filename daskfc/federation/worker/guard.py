@@ -215,11 +215,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         super().log_event(REFUSALS, event)
 
     def release(self, key: Any, value: Any, receiver: str) -> Outgoing:
-        """Return a value that may leave for a receiver: a message of this run addressed to it.
-
-        Any other value, and every value after a refusal, raises EgressRefused. A message of another
-        run raises ClusterError, and the present run goes on.
-        """
+        """Return a message that may leave for a receiver; raise EgressRefused for anything else."""
         party = self.party
         party.check_open()
         if type(value) is not Outgoing:
@@ -238,11 +234,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         return value
 
     def record(self, leaving: dict[Any, Outgoing]) -> Callable[[int], None]:
-        """Write the ledger's rows for messages that leave in one answer, keyed by their tasks.
-
-        Call the result with the bytes written to the connection; framing is divided evenly.
-        LedgerError when the rows cannot be written: what is not recorded does not leave.
-        """
+        """Write ledger rows of messages that leave; call the result with the bytes written."""
         payloads = [payload_bytes(envelope.message) for envelope in leaving.values()]
         rows = []
         for (key, envelope), payload in zip(leaving.items(), payloads, strict=True):

@@ -28,7 +28,7 @@ def peak_memory_bytes() -> int:
 def take_buffers() -> None:
     """Have numpy's and scipy's BLAS allocate the buffers that they keep.
 
-    OpenBLAS 0.3.30 asks for them for ever where a process gets no more memory (``ulimit -v``).
+    OpenBLAS 0.3.30 asks for ever where a process gets no more memory (``ulimit -v``).
     """
     square = np.ones((_SIDE, _SIDE))
     np.matmul(square, square)

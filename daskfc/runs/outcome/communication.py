@@ -61,10 +61,7 @@ def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
 
 
 def costliest_client(ledgers: Sequence[pd.DataFrame], earlier: Sequence[float] = ()) -> Accountant:
-    """Return the noisy releases of the client with the largest privacy loss over several fits.
-
-    ``earlier`` are noise multipliers of starts that broke off, for which there is no ledger.
-    """
+    """Return the noisy releases of the client with the largest privacy loss over several fits."""
     rows = pd.concat(ledgers)
     noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])
     before = tuple(GaussianEvent(z) for z in earlier)

@@ -85,10 +85,7 @@ class Truth:
 
 
 def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
-    """Join the clients' true labels, one client after another, by words where there are words.
-
-    None if a client has no labels, or one has numbers and another words other than whole numbers.
-    """
+    """Join the clients' true labels, by words where there are words, or say why it cannot be."""
     without = [name for name, part in parts.items() if not len(part.labels)]
     if without:
         lack = "lacks" if len(without) == 1 else "lack"
@@ -170,10 +167,7 @@ def score(
 
 
 def confusion_of(truth: Truth, found: np.ndarray) -> dict[str, Any]:
-    """Count the samples of each class (rows) in each cluster, -1 for noise, for the caller.
-
-    Empty without true labels, and for over 40 classes or clusters, which may identify samples.
-    """
+    """Count classes (rows) by cluster; empty beyond 40 of either, which may identify samples."""
     if truth.labels is None or not len(found):
         return {}
     classes, rows = np.unique(truth.labels, return_inverse=True)

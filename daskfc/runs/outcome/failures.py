@@ -9,17 +9,7 @@ __all__ = ["RunFailed", "same_again", "sentence_of"]
 
 
 class RunFailed(DaskfcError):
-    """A run that started and broke off.
-
-    Parameters
-    ----------
-    folder : Path
-        The run's folder.
-    sentence : str
-        Why.
-    resumable : bool
-        Whether ``daskfc resume`` can continue it.
-    """
+    """A run that started and broke off; ``daskfc resume`` can continue a `resumable` one."""
 
     def __init__(self, folder: Path, sentence: str, resumable: bool) -> None:
         super().__init__(folder, sentence, resumable)

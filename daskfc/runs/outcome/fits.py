@@ -44,10 +44,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Fit:
-    """One fit as it is kept: int64 labels ``(sample,)``, ledger, seconds by stage and ``total_s``.
-
-    Labels have the coordinates ``client`` and ``sample_id``; `facts` are for the summary.
-    """
+    """One fit as it is kept: int64 labels ``(sample,)``, ledger, seconds by stage, facts."""
 
     method: str
     seed: int

@@ -26,10 +26,7 @@ def quality_of(
     *,
     by_rows: bool = True,
 ) -> dict[str, Any]:
-    """Describe the clusters of the first seed's fit; ``stability`` compares pairs of seeds.
-
-    ``sites`` is the adjusted mutual information of clusters and clients, None for one of either.
-    """
+    """Describe the clusters of the first seed's fit; ``stability`` compares pairs of seeds."""
     first = fits[0].labels
     labels = first.to_numpy()
     clients = first["client"].to_numpy().astype(str)

@@ -139,13 +139,7 @@ class Pipeline(BaseModel):
         return ({} if value else None) if isinstance(value, bool) else value
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the definition as the pipeline file would write it.
-
-        Returns
-        -------
-        dict
-            Plain types only; ``load_pipeline`` reads it back to an equal Pipeline.
-        """
+        """Return the definition as plain types, as the pipeline file would write it."""
         return {
             "method": self.method,
             "params": dict(self.params),
@@ -167,7 +161,7 @@ def load_pipeline(
     params: Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
 ) -> Pipeline:
-    """Read a pipeline and check its shape.
+    """Read a pipeline and check its shape; `daskfc.runs.check_pipeline` checks the rest.
 
     Parameters
     ----------
@@ -177,11 +171,6 @@ def load_pipeline(
         Parameters of the method that replace the pipeline's.
     overrides : sequence of str
         ``dotted.key=value`` with YAML values, applied last.
-
-    Returns
-    -------
-    Pipeline
-        With method and parameters still unchecked; see `daskfc.runs.check_pipeline`.
 
     Raises
     ------

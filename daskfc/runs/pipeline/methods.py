@@ -65,11 +65,6 @@ def known_methods() -> dict[str, type[BaseEstimator]]:
 
     A package registers a method by an entry point of the group ``daskfc.methods``.
 
-    Returns
-    -------
-    dict of str to type
-        Estimators with scikit-learn's contract and ``fit(federation)``.
-
     Examples
     --------
     >>> from daskfc.runs import known_methods
@@ -103,11 +98,6 @@ def make_estimator(method: str, params: Mapping[str, Any], *, seed: int) -> Base
         Its parameters, without ``random_state``.
     seed : int
         The ``random_state``, for methods that have one.
-
-    Returns
-    -------
-    BaseEstimator
-        Not fitted.
 
     Raises
     ------
@@ -152,27 +142,7 @@ def make_estimator(method: str, params: Mapping[str, Any], *, seed: int) -> Base
 
 
 def estimator_of(pipeline: Pipeline, method: str, seed: int) -> BaseEstimator:
-    """Make the estimator of one method of a pipeline, its own or a compared one.
-
-    Parameters
-    ----------
-    pipeline : Pipeline
-        The definition.
-    method : str
-        Its ``method`` or a key of its ``compare``.
-    seed : int
-        One of its seeds.
-
-    Returns
-    -------
-    BaseEstimator
-        Not fitted.
-
-    Raises
-    ------
-    InvalidInput
-        See `make_estimator`.
-    """
+    """Make the estimator of one of a pipeline's methods and seeds; see `make_estimator`."""
     if method == pipeline.method:
         return make_estimator(method, pipeline.params, seed=seed)
     params = dict(pipeline.compare[method])
@@ -317,11 +287,6 @@ def check_pipeline(
     stores : mapping of str to ClientStore, optional
         Every client's store, where it can be read from here, to check its columns and, for methods
         with clients that share samples, its sample ids.
-
-    Returns
-    -------
-    CheckedPipeline
-        The `pipeline` with its `estimators` by method.
 
     Raises
     ------

@@ -205,10 +205,6 @@ def plan(
     assumed : mapping of str to float, optional
         Values of quantities that only a run can measure, by the names that a plan gives them.
 
-    Returns
-    -------
-    Plan
-
     Raises
     ------
     InvalidInput

@@ -18,15 +18,7 @@ _ROWS = 24  # ours: parties that have a line in a terminal
 
 
 def print_plan(found: Plan, console: Console) -> None:
-    """Print a plan.
-
-    Parameters
-    ----------
-    found : Plan
-        From `daskfc.runs.plan`.
-    console : rich.console.Console
-        Where to print.
-    """
+    """Print a plan on a rich console."""
     total = sum(found.n_samples.values())
     seeds = len(found.pipeline.seeds)
     console.print(
