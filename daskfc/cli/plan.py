@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import click
 
@@ -46,14 +47,7 @@ def _assumed(assignments: tuple[str, ...]) -> dict[str, float]:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON object.")
 def plan(
-    pipeline: str,
-    storage: str | None,
-    cluster: str | None,
-    overrides: tuple[str, ...],
-    bandwidth: str,
-    latency: str,
-    assumed: tuple[str, ...],
-    as_json: bool,
+    bandwidth: str, latency: str, assumed: tuple[str, ...], as_json: bool, **of_the_run: Any
 ) -> None:
     """Tell what 'daskfc run' of PIPELINE would do, and start nothing.
 
@@ -69,10 +63,7 @@ def plan(
     with exits(), signals_as_interrupt():
         with shown_progress() as progress:
             found = plan_of(
-                pipeline,
-                storage=storage,
-                cluster=cluster,
-                overrides=overrides,
+                **of_the_run,
                 network=Network.parsed(bandwidth, latency),
                 assumed=_assumed(assumed),
                 progress=progress,

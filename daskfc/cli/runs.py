@@ -97,17 +97,13 @@ def _carry_out(run: Run, as_json: bool, *, or_is_done: bool = False) -> None:
 @_JSON
 def run(
     pipeline: str,
-    storage: str | None,
-    cluster: str | None,
-    overrides: tuple[str, ...],
-    runs_dir: str,
     name: str | None,
     run_key: str | None,
     resume_or_start: bool,
     keep: int | None,
     targets: tuple[str, ...],
-    since: str | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Run the method that PIPELINE names, on a storage and a cluster.
 
@@ -130,25 +126,17 @@ def run(
             for target in targets:
                 check_target(target)
             ending.targets = targets
-            given: dict[str, Any] = {
-                "storage": storage,
-                "cluster": cluster,
-                "overrides": overrides,
-                "runs_dir": runs_dir,
-                "since": since,
-                "progress": progress,
-            }
             if run_key is not None and resume_or_start:
-                found = find_or_prepare(pipeline, run_key=run_key, **given)
+                found = find_or_prepare(pipeline, run_key=run_key, progress=progress, **given)
             else:
                 if run_key is not None:
                     name = name_of_key(run_key, datetime.now())
-                found = prepare(pipeline, name=name, run_key=run_key, **given)
+                found = prepare(pipeline, name=name, run_key=run_key, progress=progress, **given)
             ending.of(found)
-            _note(found, pipeline, overrides)
+            _note(found, pipeline, given["overrides"])
         _carry_out(found, as_json, or_is_done=resume_or_start)
         if run_key is not None and keep is not None:
-            remove_old_runs(runs_dir, run_key, keep)
+            remove_old_runs(given["runs_dir"], run_key, keep)
 
 
 def _check_schedule(

@@ -315,7 +315,6 @@ def rows_between_sums(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import rows_between_sums
     >>> rows = np.array([[1.0, 5.0], [2.0, 0.0], [4.0, 3.0]])
     >>> rounds = np.array([[1, 1, 1], [1, 1, 0]])           # the last row moved away
@@ -382,7 +381,6 @@ def rows_by_centres(weights: ArrayLike, squared: ArrayLike) -> tuple[Floats, Flo
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import rows_by_centres
     >>> rows, means = np.array([[0.0], [3.0], [9.0]]), np.array([[1, 0, 0], [0, 0.5, 0.5]])
     >>> found, left = rows_by_centres(means, (rows - (means @ rows).T) ** 2)

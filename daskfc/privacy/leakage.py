@@ -120,7 +120,6 @@ def entropy(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import entropy
     >>> abs(round(entropy(np.arange(4096) / 4096, estimator="histogram"), 3))
     0.0
@@ -185,7 +184,6 @@ def mutual_information(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import mutual_information
     >>> bits = np.arange(64) % 2
     >>> mutual_information(bits, bits, estimator="histogram", n_bins=2)
@@ -247,7 +245,6 @@ def privacy_level(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import privacy_level
     >>> X, Y = np.repeat([0.0, 1.0], 32), np.tile(np.arange(32.0), 2)
     >>> round(privacy_level(Y, X, estimator="histogram", n_bins=32), 3)
@@ -294,7 +291,6 @@ def privacy_leakage(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import privacy_leakage
     >>> bits = np.arange(64) % 2
     >>> privacy_leakage(bits, bits, estimator="histogram", n_bins=2)

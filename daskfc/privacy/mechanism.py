@@ -157,7 +157,6 @@ def input_digest(*inputs: object) -> str:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.privacy import input_digest
     >>> input_digest(np.zeros(2), 0.1) == input_digest(np.zeros((2, 1)), 0.1)
     False
@@ -297,7 +296,6 @@ def add_gaussian_noise(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.coding import SecretKey
     >>> from daskfc.privacy import add_gaussian_noise
     >>> stream = SecretKey.from_bytes(bytes(32)).stream()

@@ -84,7 +84,6 @@ def with_noise_share(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.coding import SecretKey
     >>> from daskfc.privacy import with_noise_share
     >>> key = SecretKey.from_bytes(bytes(32))

@@ -44,7 +44,7 @@ from daskfc.baselines.maths.walk_embedding import match_signs, neighbour_similar
 from daskfc.checks import integer, optional, real
 from daskfc.clustering.kernels.low_rank_similarity import default_neighbors
 from daskfc.clustering.views.order import order_of_rows
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
@@ -301,11 +301,7 @@ class DSC(FederatedClusterer):
     coordinator_: str
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
-        if not federation.allow_raw:
-            raise PrivacyError(
-                "DSC sends one raw sample of a client to all others, and this federation was "
-                "started without allow_raw. Start it with allow_raw=True, or leave DSC out."
-            )
+        self._check_raw(federation, "one raw sample of a client to all others")
         clients = federation.clients
         drawn = generator(self.seed_, "DSC", "coordinator").integers(len(clients))
         leader = self.coordinator_ = clients[int(drawn)]

@@ -28,8 +28,7 @@ Departures  (1) Neither paper says how p divides: half are drawn by leverage, ha
             share, which makes p smaller. (4) See maths/kernel_pca.py.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +46,6 @@ from daskfc.baselines.maths.kernel_pca import (
 )
 from daskfc.checks import integer, optional
 from daskfc.clustering.views.order import order_of_rows
-from daskfc.errors import PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.samples import LabelledSamples, own_labels
@@ -231,30 +229,15 @@ def tell_representatives(
     return Representatives(np.concatenate(rows + [parts[name].rows for name in sorted(parts)]))
 
 
-@dataclass(frozen=True)
-class _Span:
-    """The space of the representatives, for the rows of a store."""
-
-    span: SpanOfSamples
-    data: ClientStore
-
-    @classmethod
-    def of(
-        cls, data: ClientStore, found: Representatives, width: KernelWidth, choice: KernelChoice
-    ) -> "_Span":
-        return cls(SpanOfSamples(choice.of_width(width), found.rows), data)
-
-    def blocks(self) -> Iterator[np.ndarray]:
-        """Yield Π of the rows of each block, (p, ·)."""
-        for _, rows in self.data.blocks():
-            yield self.span.projected(rows)
+def _span(found: Representatives, width: KernelWidth, choice: KernelChoice) -> SpanOfSamples:
+    return SpanOfSamples(choice.of_width(width), found.rows)
 
 
 def distances_to_span(
     data: ClientStore, found: Representatives, width: KernelWidth, *, choice: KernelChoice
 ) -> np.ndarray:
     """Return squared distances of a client's samples to the representatives' span, (n,)."""
-    span = _Span.of(data, found, width, choice).span
+    span = _span(found, width, choice)
     return np.concatenate([span.residuals(rows) for _, rows in data.blocks()])
 
 
@@ -268,7 +251,8 @@ def projected_sketch(
     party: str,
 ) -> ProjectedSketch:
     """Return a sketch of a client's samples, projected to the representatives' span."""
-    projected = np.concatenate(list(_Span.of(data, found, width, choice).blocks()), axis=1)
+    span = _span(found, width, choice)
+    projected = np.concatenate([span.projected(rows) for _, rows in data.blocks()], axis=1)
     projected = projected[:, order_of_rows(projected.T)]
     key = (random_state, "projections", party)
     return ProjectedSketch(sketched([projected], data.n_samples, len(found.rows), *key))
@@ -289,8 +273,8 @@ def coordinates(
     choice: KernelChoice,
 ) -> np.ndarray:
     """Return a client's samples on the principal components, (n, n_components); they stay there."""
-    blocks = _Span.of(data, found, width, choice).blocks()
-    return np.concatenate([block.T @ directions.directions for block in blocks])
+    span, W = _span(found, width, choice), directions.directions
+    return np.concatenate([span.projected(rows).T @ W for _, rows in data.blocks()])
 
 
 def _labelled_new(
@@ -367,11 +351,7 @@ class CEPCA(FederatedKernelClusterer):
     n_representatives: int = param(integer(low=2), default=500)
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
-        if not federation.allow_raw:
-            raise PrivacyError(
-                "CEPCA sends raw samples to the server and to all clients, and this federation was "
-                "started without allow_raw. Start it with allow_raw=True, or leave CEPCA out."
-            )
+        self._check_raw(federation, "raw samples to the server and to all clients")
         with self._stage(federation, "representatives"):
             width = self._width(federation)
             found = self._representatives(federation, width)

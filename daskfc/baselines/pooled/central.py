@@ -21,7 +21,7 @@ import numpy as np
 from daskfc import seeds
 from daskfc.checks import Constraint, integer, optional
 from daskfc.clustering import Clusterer, make_clusterer
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
@@ -185,11 +185,7 @@ class Central(FederatedClusterer):
             )
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
-        if not federation.allow_raw:
-            raise PrivacyError(
-                "Central sends raw rows to the server, and this federation was started without "
-                "allow_raw. Start it with allow_raw=True, or leave 'central' out."
-            )
+        self._check_raw(federation, "raw rows to the server")
         with self._stage(federation, "pool"):
             digests = federation.ask(sample_digests, digest_keys(federation))
             positions = federation.on_server(canonical_positions, digests)

@@ -23,7 +23,7 @@ from daskfc import seeds
 from daskfc.baselines.maths.agc import cluster_agc
 from daskfc.baselines.maths.gcc import cluster_gcc
 from daskfc.checks import Constraint, boolean, integer, one_of, optional
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
@@ -122,11 +122,7 @@ class _Pooled(FederatedClusterer):
     needs_raw: ClassVar[bool] = True
 
     def _publish(self, federation: Federation, step: Any, options: Any) -> PerClient[Sent]:
-        if not federation.allow_raw:
-            raise PrivacyError(
-                f"{type(self).__name__} sends raw columns to the server, and this federation was "
-                "started without allow_raw. Start it with allow_raw=True, or leave it out."
-            )
+        self._check_raw(federation, "raw columns to the server")
         first = federation.clients[0]
         with self._stage(federation, "pool"):
             digests = federation.ask(sample_digests, digest_keys(federation))

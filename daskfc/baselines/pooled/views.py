@@ -24,7 +24,6 @@ from daskfc.baselines.pooled.central import BLOCK_BYTES, RawRows, TableShape, ra
 from daskfc.checks import Constraint, integer
 from daskfc.clustering import Clusterer, make_clusterer
 from daskfc.clustering.clusterers.local_labels import LocalLabels, spectral_labels
-from daskfc.errors import PrivacyError
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.linking import Linked, link_views, views_of
@@ -113,11 +112,7 @@ class JoinedViews(FederatedClusterer):
     )
 
     def _fit(self, federation: Federation) -> PerClient[Sent]:
-        if not federation.allow_raw:
-            raise PrivacyError(
-                "joined-views sends raw rows to the server, and this federation was started "
-                "without allow_raw. Start it with allow_raw=True, or leave 'joined-views' out."
-            )
+        self._check_raw(federation, "raw rows to the server")
         with self._stage(federation, "pool"):
             digests = federation.ask(sample_digests, digest_keys(federation))
             found = federation.on_server(link_views, digests, views_of(federation))

@@ -1,5 +1,7 @@
 """``daskfc party``: a site starts its own worker."""
 
+from typing import Any
+
 import click
 from dask.utils import parse_timedelta
 
@@ -51,28 +53,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
 )
 @click.option("--metrics", help="Page for Prometheus, e.g. 127.0.0.1:9100; none by default.")
 @security_options
-def party(
-    name: str,
-    store: str | None,
-    scheduler: str | None,
-    scheduler_file: str | None,
-    wait: float,
-    workspace: str | None,
-    policy: str | None,
-    state: str | None,
-    memory_limit: str,
-    nthreads: int,
-    blas_threads: int | None,
-    host: str | None,
-    port: int,
-    nanny_port: int,
-    contact_address: str | None,
-    trusted: bool,
-    metrics: str | None,
-    tls_ca_file: str | None,
-    tls_cert: str | None,
-    tls_key: str | None,
-) -> None:
+def party(name: str, scheduler: str | None, **options: Any) -> None:
     """Start the worker of the party NAME and serve runs until it is stopped.
 
     A site that holds data runs this beside its store; whoever runs the server runs it with the name
@@ -86,30 +67,10 @@ def party(
         --tls-ca-file ca.pem --tls-cert cert.pem --tls-key key.pem --policy site.yaml
     """  # noqa: D301 - click reads \b
     with exits(), serves_until_told():
-        security = certificates(tls_ca_file, tls_cert, tls_key)
+        security = certificates(options)
         if security is None and scheduler is not None and needs_certificates(scheduler):
             raise InvalidInput(
                 f"the scheduler {scheduler} asks for certificates, and none are given. Add "
                 "--tls-ca-file, --tls-cert and --tls-key."
             )
-        serve_party(
-            name,
-            scheduler=scheduler,
-            scheduler_file=scheduler_file,
-            wait=wait,
-            store=store,
-            memory_limit=memory_limit,
-            nthreads=nthreads,
-            blas_threads=blas_threads,
-            workspace=workspace,
-            security=security,
-            host=host,
-            port=port,
-            nanny_port=nanny_port,
-            contact_address=contact_address,
-            metrics=metrics,
-            narrates=True,
-            policy=policy,
-            state=state,
-            trusted=trusted,
-        )
+        serve_party(name, scheduler=scheduler, security=security, narrates=True, **options)

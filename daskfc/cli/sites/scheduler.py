@@ -1,5 +1,7 @@
 """``daskfc scheduler``: start the scheduler of all sites, at the server."""
 
+from typing import Any
+
 import click
 
 from daskfc.cli.terminal.exits import exits, serves_until_told
@@ -19,16 +21,7 @@ __all__ = ["scheduler"]
 @click.option("--dashboard", help="Dask's pages, e.g. 127.0.0.1:8787; none by default.")
 @click.option("--metrics", help="Page for Prometheus, e.g. 127.0.0.1:9100; none by default.")
 @security_options
-def scheduler(
-    host: str,
-    port: int,
-    scheduler_file: str | None,
-    dashboard: str | None,
-    metrics: str | None,
-    tls_ca_file: str | None,
-    tls_cert: str | None,
-    tls_key: str | None,
-) -> None:
+def scheduler(**options: Any) -> None:
     """Start the scheduler of a federation, and serve until it is stopped.
 
     It takes only the task graphs of federations: no functions, no plug-ins, no classes that a
@@ -42,12 +35,4 @@ def scheduler(
         --tls-ca-file ca.pem --tls-cert cert.pem --tls-key key.pem
     """  # noqa: D301 - click reads \b
     with exits(), serves_until_told():
-        serve_scheduler(
-            host=host,
-            port=port,
-            scheduler_file=scheduler_file,
-            security=certificates(tls_ca_file, tls_cert, tls_key),
-            dashboard=dashboard,
-            metrics=metrics,
-            narrates=True,
-        )
+        serve_scheduler(security=certificates(options), narrates=True, **options)

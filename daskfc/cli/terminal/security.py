@@ -24,8 +24,9 @@ def security_options(command: FC) -> FC:
     return command
 
 
-def certificates(ca: str | None, cert: str | None, key: str | None) -> SecurityFiles | None:
-    """Return the files that a command was given, or None; raise if only some are given."""
+def certificates(options: dict[str, Any]) -> SecurityFiles | None:
+    """Take the files out of a command's options, None without any; raise if some are missing."""
+    ca, cert, key = (options.pop(name) for name in ("tls_ca_file", "tls_cert", "tls_key"))
     if ca is None and cert is None and key is None:
         return None
     if ca is None or cert is None or key is None:

@@ -49,7 +49,6 @@ class Clustering:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering.clusterers.clusterer import Clustering
     >>> Clustering(np.array([0, 0, 1]), n_clusters=2).converged
     True

@@ -75,7 +75,6 @@ class DBSCAN(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import DBSCAN
     >>> X = np.array([[0.0], [1.0], [2.0], [50.0]])
     >>> DBSCAN(eps=1.0, min_samples=2).pooled(X, None, seed=0).labels.tolist()

@@ -54,7 +54,6 @@ class HDBSCAN(NearestSample):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import HDBSCAN, RowFactors
     >>> view = RowFactors(np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2], [99.0]]))
     >>> HDBSCAN(min_cluster_size=2).fit(view, None, seed=0).labels.tolist()
@@ -171,7 +170,6 @@ class OPTICS(NearestSample):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import OPTICS, RowFactors
     >>> X = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
     >>> OPTICS(min_samples=2).fit(RowFactors(X), None, seed=0).labels.tolist()

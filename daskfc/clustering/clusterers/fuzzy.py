@@ -104,7 +104,6 @@ class FuzzyCMeans(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import FuzzyCMeans
     >>> from daskfc.clustering.views.views import RowFactors
     >>> view = RowFactors(np.array([[0.0], [0.5], [9.0], [9.5]]))

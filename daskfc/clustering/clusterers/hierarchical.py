@@ -60,7 +60,6 @@ class Hierarchical(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import Hierarchical
     >>> X = np.array([[0.0], [1.0], [9.0]])
     >>> Hierarchical("single").pooled(X, 2, seed=0).labels.tolist()

@@ -227,7 +227,6 @@ class KernelKMeans(_KernelClusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import KernelKMeans
     >>> X = np.array([[0.0], [0.5], [9.0], [9.5]])
     >>> KernelKMeans().pooled(X, 2, seed=0).labels.tolist()
@@ -261,7 +260,6 @@ class NystroemKMeans(_KernelClusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import NystroemKMeans
     >>> X = np.array([[0.0], [0.5], [9.0], [9.5]])
     >>> NystroemKMeans(n_landmarks=3).pooled(X, 2, seed=0).labels.tolist()

@@ -140,7 +140,6 @@ class KMeans(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import KMeans
     >>> from daskfc.clustering.views.views import RowFactors
     >>> view = RowFactors(np.array([[0.0], [0.5], [9.0], [9.5]]))

@@ -67,7 +67,6 @@ class LandmarkSpectral(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import LandmarkSpectral
     >>> X = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
     >>> LandmarkSpectral(n_neighbors=2).pooled(X, 2, seed=0).labels.tolist()

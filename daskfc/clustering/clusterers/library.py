@@ -95,7 +95,6 @@ class GaussianMixture(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import GaussianMixture, RowFactors
     >>> view = RowFactors(np.array([[0.0], [0.5], [9.0], [9.6]]))
     >>> GaussianMixture().fit(view, 2, seed=0).labels.tolist()
@@ -224,7 +223,6 @@ class AffinityPropagation(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import AffinityPropagation
     >>> X = np.array([[0.0], [0.1], [0.3], [9.0], [9.1], [9.3]])
     >>> AffinityPropagation().pooled(X, None, seed=0).labels.tolist()
@@ -313,7 +311,6 @@ class ScikitLearn(NearestSample):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import RowFactors, make_clusterer
     >>> clusterer = make_clusterer({"scikit-learn": {"estimator": "BisectingKMeans"}})
     >>> view = RowFactors(np.array([[0.0], [0.5], [9.0], [9.5]]))

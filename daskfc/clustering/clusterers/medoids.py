@@ -47,7 +47,6 @@ class KMedoids(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import KMedoids
     >>> X = np.array([[0.0], [1.0], [2.0], [9.0]])
     >>> found = KMedoids().pooled(X, 2, seed=0)

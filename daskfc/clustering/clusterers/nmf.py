@@ -137,7 +137,6 @@ class NMF(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import NMF
     >>> from daskfc.clustering.views.views import RowFactors
     >>> view = RowFactors(np.array([[0.0], [0.5], [9.0], [9.5]]))

@@ -74,7 +74,6 @@ class Spectral(Clusterer):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import Spectral
     >>> X = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
     >>> Spectral(n_neighbors=3).pooled(X, 2, seed=0).labels.tolist()

@@ -42,7 +42,6 @@ class ExactPoints:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import exact_points
     >>> D = np.array([[0, 1, 9], [1, 0, 4], [9, 4, 0]])
     >>> points = exact_points(lambda rows: D[rows, :2], [0, 1], n=3, n_features=1)

@@ -26,7 +26,6 @@ class NeighbourGraph:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering.views.graphs import NeighbourGraph
     >>> graph = NeighbourGraph(np.array([[1], [0], [1]]), np.array([[1.0], [1.0], [4.0]]))
     >>> graph.n, graph.n_neighbors
@@ -69,7 +68,6 @@ class RadiusGraph:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering.views.graphs import RadiusGraph
     >>> block = (np.array([0, 1, 1]), np.array([1, 0, 1]))
     >>> [(rows.tolist(), cols.tolist()) for rows, cols in RadiusGraph(lambda: [block], 2, 1.0)]

@@ -36,7 +36,6 @@ class FullDistances:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering.views.views import FullDistances
     >>> FullDistances(np.array([[0.0, 4.0], [4.0, 0.0]])).n
     2
@@ -113,7 +112,6 @@ class DistanceBlocks:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering import DistanceBlocks
     >>> x = np.array([0.0, 1.0, 3.0])
     >>> view = DistanceBlocks(3, lambda rows, columns: (x[rows, None] - x[columns]) ** 2)
@@ -223,7 +221,6 @@ class RowFactors:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.clustering.views.views import RowFactors
     >>> view = RowFactors(np.array([[0.0], [1.0], [3.0]]))
     >>> view.dot(np.eye(3)).round(12).tolist()

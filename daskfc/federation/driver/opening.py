@@ -171,18 +171,18 @@ def open_existing(
         if config.scheduler_file is not None:
             config = config.at(address_in(config.scheduler_file, wait=config.connect))
         assert config.scheduler is not None
-        check_started: Callable[[], None] = _nothing_to_check
+        checks: list[Callable[[], None]] = []  # of processes that are started from here
         if config.ssh is not None:
             started = SshParties(config.ssh, config.scheduler)
             stack.callback(started.close)
-            check_started = started.check
+            checks = [started.check]
         workers = server_workers(config.server.workers)
         parties, unprotected = (*names, SERVER, *workers), config.unprotected
         if config.trusted is not None:
             config = config.model_copy(update={"startup": config.startup or _BESIDE_S})
             beside = TrustedParties(config, parties, given)
             stack.callback(beside.close)
-            check_started = beside.check
+            checks = [beside.check]
             places = {"scheduler": beside.address, "security": beside.security}
             config = config.model_copy(update=places)
         assert config.scheduler is not None
@@ -191,12 +191,13 @@ def open_existing(
                 config.scheduler, timeout=config.connect, security=config.security
             )
         except ClusterError:
-            check_started()  # raises the cause where it is known
+            for check in checks:
+                check()  # raises the cause where it is known
             raise
         stack.callback(close_client, dask_client)
         roll_call = RollCall(dask_client)
         check_scheduler_versions(roll_call.scheduler_versions())
-        found = _find_parties(roll_call, config, parties, check_started)
+        found = _find_parties(roll_call, config, parties, checks)
         check_party_versions({name: found[name].get("versions", {}) for name in parties})
         return Opened(
             dask_client,
@@ -247,20 +248,17 @@ def who_takes_part(config: ExistingCluster, clients: Sequence[str] | None) -> tu
     return named or expected
 
 
-def _nothing_to_check() -> None:
-    """Do nothing: sites look after the processes that they start."""
-
-
 def _find_parties(
     roll_call: RollCall,
     config: ExistingCluster,
     parties: Sequence[str],
-    check_started: Callable[[], None] = _nothing_to_check,
+    checks: Sequence[Callable[[], None]] = (),
 ) -> dict[str, dict[str, Any]]:
     waited = config.deadline if config.startup is None else config.startup
     ends = time.monotonic() + waited
     while True:
-        check_started()
+        for check in checks:
+            check()
         answers = roll_call.ask("daskfc_describe")
         unguarded = [name for name, answer in answers.items() if answer is None]
         if unguarded:

@@ -42,7 +42,7 @@ class RollCall:
         )
 
     def _workers(self) -> dict[str, dict[str, Any]]:
-        workers: dict[str, dict[str, Any]] = self._sync(_identity)["workers"]
+        workers: dict[str, dict[str, Any]] = self._sync(_asked, request="identity")["workers"]
         return workers
 
     def addresses(self) -> dict[str, str]:
@@ -55,12 +55,14 @@ class RollCall:
 
     def scheduler_versions(self) -> dict[str, str | None]:
         """Return the scheduler's versions of Python, daskfc and what Dask needs."""
-        packages: dict[str, str | None] = self._sync(_versions)["packages"]
+        packages: dict[str, str | None] = self._sync(
+            _asked, request="versions", packages=["daskfc"]
+        )["packages"]
         return packages
 
     def idle(self) -> bool:
         """Return whether no worker has anything to do at present."""
-        return not any(self._sync(_processing).values())
+        return not any(self._sync(_asked, request="processing").values())
 
     def processor_seconds(self, parties: Collection[str]) -> dict[str, float]:
         """Return the processor time of each party's worker process, for nannies that answer."""
@@ -118,18 +120,8 @@ class RollCall:
             time.sleep(_AGAIN_S)
 
 
-async def _identity(scheduler: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = await scheduler.identity()
-    return answer
-
-
-async def _versions(scheduler: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = await scheduler.versions(packages=["daskfc"])
-    return answer
-
-
-async def _processing(scheduler: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = await scheduler.processing()
+async def _asked(scheduler: Any, request: str, **about: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = await getattr(scheduler, request)(**about)
     return answer
 
 

@@ -29,22 +29,12 @@ class ServerWork(Verbs):
         return self._sent(SERVER, step, futures)
 
     def ask_for(
-        self,
-        worker: str,
-        step: Callable[..., M],
-        /,
-        *args: Any,
-        clients: Iterable[str] | None = None,
-        **kwargs: Any,
+        self, worker: str, step: Callable[..., M], /, *args: Any, **kwargs: Any
     ) -> PerClient[Sent[M]]:
         """Run a step at each client and send its message to one further worker, not the server."""
         (worker,) = self._workers([worker])
         self._declared(step, "client → server worker", by_receiver=False)
-        bound = Bound.of(step, args, kwargs)
-        tasks = {one: self._task(one, bound, "send", (worker,)) for one in self._some(clients)}
-        return PerClient(
-            {one: self._sent(one, step, {worker: f}) for one, f in self._start(tasks).items()}
-        )
+        return self._send(self.clients, Bound.of(step, args, kwargs), worker)
 
     def hand_back(
         self,
@@ -57,11 +47,7 @@ class ServerWork(Verbs):
         """Run a step at each further worker and send its message to the server; keyed by worker."""
         chosen = self._workers(workers)
         self._declared(step, "server worker → server", by_receiver=False)
-        bound = Bound.of(step, args, kwargs)
-        tasks = {one: self._task(one, bound, "send", (SERVER,)) for one in chosen}
-        return PerClient(
-            {one: self._sent(one, step, {SERVER: f}) for one, f in self._start(tasks).items()}
-        )
+        return self._send(chosen, Bound.of(step, args, kwargs), SERVER)
 
     def _workers(self, names: Iterable[str] | None) -> tuple[str, ...]:
         if not self.server_workers:

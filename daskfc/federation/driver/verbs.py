@@ -121,15 +121,7 @@ class Verbs(ABC):
         step, args, holders = self._sending(step, args)
         self._declared(step, "client → server", by_receiver=False)
         bound = Bound.of(step, args, kwargs)
-        futures = self._start(
-            {
-                client: self._task(client, bound, "send", (SERVER,), axes)
-                for client in self._some(holders if clients is None else clients)
-            }
-        )
-        return PerClient(
-            {client: self._sent(client, step, {SERVER: f}) for client, f in futures.items()}
-        )
+        return self._send(self._some(holders if clients is None else clients), bound, SERVER, axes)
 
     @overload
     def tell(
@@ -302,12 +294,7 @@ class Verbs(ABC):
             names = self._some(None if party == "clients" else [party])
         else:
             names = self._some(party)
-        futures = self._start(
-            {name: self._task(name, bound, "send", (CALLER,), axes) for name in names}
-        )
-        handles = PerClient(
-            {name: self._sent(name, step, {CALLER: f}) for name, f in futures.items()}
-        )
+        handles = self._send(names, bound, CALLER, axes)
         answer = results(handles) if wait else handles
         return answer[party] if isinstance(party, str) and party in names else answer
 
@@ -359,6 +346,18 @@ class Verbs(ABC):
 
     def _sent(self, party: str, step: _Step, futures: Mapping[str, Future]) -> Sent:
         return Sent(party, step_name(step), futures, self)
+
+    def _send(
+        self,
+        parties: Iterable[str],
+        bound: Bound,
+        receiver: str,
+        axes: Mapping[str, int] | None = None,
+    ) -> PerClient[Sent]:
+        """Run a step at each party and send its message to one receiver."""
+        tasks = {one: self._task(one, bound, "send", (receiver,), axes) for one in parties}
+        started = self._start(tasks).items()
+        return PerClient({one: self._sent(one, bound.step, {receiver: f}) for one, f in started})
 
     def _task(
         self,

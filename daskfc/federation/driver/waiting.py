@@ -182,7 +182,9 @@ def wait_for(
         if (refused := refusal()) is not None:
             raise refused
         if good + len(watch.pending) < count:
-            raise first_error if first_error is not None else _too_few(count, len(handles))
+            raise first_error or InvalidInput(
+                f"{count} steps were to end and {len(handles)} were given. Lower the count."
+            )
         now = time.monotonic()
         if ends is not None and now >= ends:
             return
@@ -195,10 +197,6 @@ def wait_for(
                     raise
                 return
         watch.pause(_LOOK_S if ends is None else min(_LOOK_S, max(ends - now, 0.0)))
-
-
-def _too_few(count: int, given: int) -> DaskfcError:
-    return InvalidInput(f"{count} steps were to end and {given} were given. Lower the count.")
 
 
 class _Watch:

@@ -164,7 +164,6 @@ class Message:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.federation.messages.declaration import Message, array, check_message
     >>> class LocalCenters(
     ...     Message,
@@ -440,11 +439,9 @@ def payload_bytes(message: Message) -> int:
     """Return the bytes of a message's content: arrays, 8 for a number, UTF-8 for text."""
     total = 0
     for field in _fields(message):
-        if field.metadata[_KEY].kind == "noise":
-            continue
         value = getattr(message, field.name)
         if isinstance(value, np.ndarray):
             total += value.nbytes
-        else:
+        elif field.metadata[_KEY].kind != "noise":
             total += len(value.encode()) if isinstance(value, str) else 8
     return total

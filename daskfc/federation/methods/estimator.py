@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc.checks import check_params, integer, optional
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.driver.agreement import agree_on_pseudonyms
 from daskfc.federation.driver.contract import summary_of_new
 from daskfc.federation.driver.federation import Federation
@@ -347,6 +347,15 @@ class FederatedClusterer(FittedModel):
     ) -> PerClient[Sent[LabelledSamples]]:
         """Run the steps on new samples; a method that implements it has a ``predict``."""
         raise NotImplementedError
+
+    def _check_raw(self, federation: Federation, what: str) -> None:
+        """Refuse (PrivacyError) to send raw data within a federation that does not allow it."""
+        if not federation.allow_raw:
+            name = getattr(self, "method_name", type(self).__name__)
+            raise PrivacyError(
+                f"{name} sends {what}, and this federation was started without allow_raw. Start "
+                f"it with allow_raw=True, or leave {name} out."
+            )
 
     def _check_refit(self) -> None:
         """Raise where this fit may not be repeated for `predict`."""

@@ -159,7 +159,6 @@ def canonical_positions(parts: Mapping[str, SampleDigests]) -> dict[str, np.ndar
 
     Examples
     --------
-    >>> import numpy as np
     >>> from daskfc.federation.methods.samples import SampleDigests, canonical_positions
     >>> a, b = np.array([7, 1], "uint64"), np.array([3], "uint64")
     >>> canonical_positions({"a": SampleDigests(a, 5), "b": SampleDigests(b, 8)})

@@ -28,7 +28,6 @@ class Checkpoints:
     Examples
     --------
     >>> import tempfile
-    >>> import numpy as np
     >>> from daskfc.federation.party.checkpoints import Checkpoints
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     checkpoints = Checkpoints(folder)
