@@ -11,7 +11,7 @@ from daskfc.linalg.block_krylov import block_eigenpairs
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.seeds import generator
 
-__all__ = ["laplacian_eigenvalues", "laplacian_embedding", "largest_eigenpairs"]
+__all__ = ["laplacian_eigenvalues", "laplacian_embedding", "largest_eigenpairs", "signed"]
 
 Floats = NDArray[np.float64]
 
@@ -21,8 +21,8 @@ _PRODUCTS = 8  # ours: whose vectors are kept, before the iteration restarts fro
 _RESTARTS = 20
 
 
-def _signed(vectors: Floats) -> Floats:
-    """Fix the signs: the entry of largest size in each column becomes positive."""
+def signed(vectors: Floats) -> Floats:
+    """Return vectors with other signs: the largest entry in size of each column is positive."""
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     result: Floats = vectors * np.where(peaks < 0, -1.0, 1.0)
     return result
@@ -55,7 +55,7 @@ def largest_eigenpairs(
             maxiter=20 * n,
         )
     order = np.argsort(-np.abs(values) if by_size else -values, kind="stable")[:k]
-    return values[order], _signed(vectors[:, order])
+    return values[order], signed(vectors[:, order])
 
 
 def laplacian_embedding(graph: NormalisedAdjacency, k: int, seed: int) -> Floats:
@@ -106,4 +106,4 @@ def _beside_null_space(graph: NormalisedAdjacency, k: int, seed: int) -> tuple[F
         if found.residual <= _TOLERANCE:
             break
         start = found.vectors
-    return found.values, _signed(found.vectors)
+    return found.values, signed(found.vectors)

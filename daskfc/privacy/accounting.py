@@ -105,11 +105,6 @@ def noise_multiplier(epsilon: float, delta: float, n_rounds: int = 1) -> float:
         Releases with the same multiplier, at least 1. FedSC with perturbed factors has one of Z
         in each of S rounds and one of C: S + 1.
 
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
     Examples
     --------
     >>> from daskfc.privacy import noise_multiplier

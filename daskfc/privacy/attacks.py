@@ -209,11 +209,6 @@ def averaged_releases(releases: Iterable[ArrayLike]) -> Floats:
         Their mean. Independent noise of σ in each of k becomes σ / √k; noise that is the same in
         all of them stays.
 
-    Raises
-    ------
-    InvalidInput
-        Without releases, or where their shapes differ.
-
     Examples
     --------
     >>> from daskfc.privacy import averaged_releases

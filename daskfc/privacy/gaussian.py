@@ -9,7 +9,8 @@ Notation    paper  here          meaning
             ε, δ   epsilon       in nats
                    delta         in (0, 1)
 Departures  None. `sensitivity` decides what neighbouring data are: with rows clipped to norm B,
-            2B for the replacement of one row, B for one row added or removed.
+            2B for the replacement of one row, B for one row added or removed. Parameters outside
+            their ranges are refused (InvalidInput).
 """
 
 from collections.abc import Callable
@@ -76,11 +77,6 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
     float
         In [0, 1]: Φ(Δ/2σ - εσ/Δ) - e^ε Φ(-Δ/2σ - εσ/Δ).
 
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
-
     References
     ----------
     Balle and Wang, ICML 2018, Theorem 8 and Eq. (6).
@@ -109,11 +105,6 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float) -> float:
     -------
     float
         Nats; 0 where the noise hides more than δ requires.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
 
     Notes
     -----
@@ -153,11 +144,6 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     -------
     float
         Standard deviation of the noise on every coordinate, in the unit of `sensitivity`.
-
-    Raises
-    ------
-    InvalidInput
-        For a parameter outside its range.
 
     References
     ----------

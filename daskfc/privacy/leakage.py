@@ -234,11 +234,6 @@ def privacy_level(
         Length of an interval (volume of a box, for q > 1) on which a uniform variable is as
         uncertain as Y is to somebody who knows X; in the unit of Y to the power q. More is better.
 
-    Raises
-    ------
-    InvalidInput
-        As in `entropy` and `mutual_information`.
-
     References
     ----------
     Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Appendix C.
@@ -279,11 +274,6 @@ def privacy_leakage(
     float
         In [0, 1]: 0 when Y reveals nothing about X, near 1 when it reveals all. Symmetric in X
         and Y.
-
-    Raises
-    ------
-    InvalidInput
-        As in `mutual_information`.
 
     References
     ----------

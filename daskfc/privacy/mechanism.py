@@ -213,7 +213,7 @@ def noise_label(
 
 
 def normal_deviates(shape: int | tuple[int, ...], stream: RandomWords | None = None) -> Floats:
-    """Draw standard normal numbers from a cryptographic source.
+    """Draw standard normal numbers, float64 of at most 8.3, from a cryptographic source.
 
     Parameters
     ----------
@@ -222,11 +222,6 @@ def normal_deviates(shape: int | tuple[int, ...], stream: RandomWords | None = N
     stream : RandomWords, optional
         Default: the operating system's generator. A `daskfc.coding.KeyStream` with a fresh key
         is as good; with the same key, as in tests, the numbers are the same.
-
-    Returns
-    -------
-    ndarray of the shape
-        float64, at most 8.3 in size.
 
     Notes
     -----

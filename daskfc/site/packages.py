@@ -17,11 +17,6 @@ _OWN = "daskfc"
 def package_of(module: str) -> tuple[str, str]:
     """Return the installed package that registers methods of a module, and its version.
 
-    Parameters
-    ----------
-    module : str
-        Name of the module that a method's class, or a step, is of.
-
     Returns
     -------
     tuple of str

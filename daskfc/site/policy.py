@@ -125,13 +125,7 @@ class Policy(BaseModel):
 
     @classmethod
     def default(cls, loopback: bool) -> "Policy":
-        """Return the policy of a site that gives no file.
-
-        Parameters
-        ----------
-        loopback : bool
-            Whether the party listens on the loopback address only: there, the submitter holds the
-            data, and nothing is forbidden.
+        """Return the policy of a site that gives no file; on the loopback address it allows all.
 
         Examples
         --------
@@ -190,7 +184,7 @@ got 'sometimes'. Correct the value.
         columns: Sequence[str] | None,
         own_store: str | None = None,
     ) -> tuple[Refusal, ...]:
-        """Return every rule that refuses a run.
+        """Return every rule that refuses a run, in the order of the keys; none when it may begin.
 
         Parameters
         ----------
@@ -207,11 +201,6 @@ got 'sometimes'. Correct the value.
             Of the party's store.
         own_store : str, optional
             URL of the party's own store, which needs no permission.
-
-        Returns
-        -------
-        tuple of Refusal
-            In the order of the keys; empty when the run may begin.
         """
         found = [*self._about_method(request), *self._about_data(request, columns, own_store)]
 

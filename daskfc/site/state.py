@@ -195,7 +195,7 @@ what is asked.
         label: str,
         count: int = 1,
     ) -> Accountant:
-        """Count releases with Gaussian noise, before they are made.
+        """Count releases with Gaussian noise, before they are made; return all of the data set.
 
         Parameters
         ----------
@@ -210,11 +210,6 @@ what is asked.
             What is released. The same again counts once: it bears the same noise.
         count : int
             How many releases it is.
-
-        Returns
-        -------
-        Accountant
-            All releases of the data set, this one too.
 
         Raises
         ------
@@ -264,22 +259,7 @@ what is asked.
         return tuple(dataset for (dataset,) in found)
 
     def grant(self, dataset: str | None, epsilon: float, why: str) -> None:
-        """Add to a data set's budget, or to that of all.
-
-        Parameters
-        ----------
-        dataset : str or None
-            Its digest; None for all, those of the future too.
-        epsilon : float
-            Nats, above 0, at the budget's delta.
-        why : str
-            The site's reason, which stays in the audit log.
-
-        Raises
-        ------
-        InvalidInput
-            For another epsilon, or no reason.
-        """
+        """Add ε > 0, in nats at the budget's δ, to a data set's budget, or for None to all."""
         if not 0 < epsilon < math.inf:
             raise InvalidInput(f"a grant must be an epsilon above 0; got {epsilon!r}. Correct it.")
         if not why.strip():

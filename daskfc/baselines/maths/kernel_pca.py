@@ -26,6 +26,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from daskfc.clustering.kernels.features import Kernel, RandomFeatures
+from daskfc.linalg.spectrum import signed
 from daskfc.seeds import generator
 
 __all__ = [
@@ -135,7 +136,6 @@ def leading_directions(sketches: Iterable[Floats], k: int) -> Floats:
     """Return W (p, k), the leading left singular vectors of all clients' Π^i T^i side by side."""
     gram: Floats = np.asarray(sum(part @ part.T for part in sketches))
     vectors = scipy.linalg.eigh(gram)[1][:, ::-1][:, :k]
-    peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     W = np.zeros((len(gram), k))
-    W[:, : vectors.shape[1]] = vectors * np.where(peaks < 0, -1.0, 1.0)
+    W[:, : vectors.shape[1]] = signed(vectors)
     return W

@@ -126,11 +126,6 @@ class Clusterer(ABC):
         seed : int
             At least 0. The same view, parameters and seed give the same labels.
 
-        Returns
-        -------
-        Clustering
-            Labels, and the model for `predict`.
-
         Raises
         ------
         InvalidInput

@@ -40,6 +40,7 @@ from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 from daskfc.linalg.block_krylov import block_eigenpairs
+from daskfc.linalg.spectrum import signed
 from daskfc.seeds import generator
 
 __all__ = ["KernelKMeans", "NystroemKMeans", "exact_embedding", "landmark_embedding"]
@@ -75,7 +76,7 @@ def exact_embedding(block: Block, n: int, s: int, seed: int, *, dtype: type) -> 
         )
         values, vectors = found.values, found.vectors
         converged = found.residual <= _TOLERANCE * values[0]
-    vectors = _signed(vectors)
+    vectors = signed(vectors)
     live = values > _NULL * values[0]
     scale = np.sqrt(np.where(live, values, 0.0))
     H = vectors * scale
@@ -93,17 +94,11 @@ def landmark_embedding(block: Block, n: int, s: int, c: int, seed: int) -> tuple
         gram += features.T @ features
     vectors = scipy.linalg.eigh(gram)[1][:, ::-1][:, :s]
     projection = np.zeros((c, s))
-    projection[:, : vectors.shape[1]] = root @ _signed(vectors)
+    projection[:, : vectors.shape[1]] = root @ signed(vectors)
     H = np.empty((n, s))
     for part in parts_of(n, c):
         H[part] = block(part, L) @ projection
     return H, L, projection, True
-
-
-def _signed(vectors: Floats) -> Floats:
-    peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    result: Floats = vectors * np.where(peaks < 0, -1.0, 1.0)
-    return result
 
 
 @dataclass(frozen=True)

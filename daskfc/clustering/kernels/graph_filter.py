@@ -93,14 +93,7 @@ class GraphOperator:
 
     @classmethod
     def of(cls, blocks: RowBlocks, n_nodes: int, *, self_loops: bool = True) -> "GraphOperator":
-        """Read a graph of `n_nodes` nodes once, for its degrees.
-
-        Raises
-        ------
-        InvalidInput
-            For blocks that are not the rows 0 to n, for weights that are negative or not finite,
-            and for row sums that differ from column sums, so that the graph is not symmetric.
-        """
+        """Read a graph of `n_nodes` nodes once; refuse one that is not symmetric, or negative."""
         degrees = np.zeros(n_nodes)
         across = np.zeros(n_nodes)
         reached = 0
@@ -192,11 +185,6 @@ class GraphOperator:
             several blocks of columns.
         dtype : dtype, default float64
             Type of the products and the result; float32 halves memory.
-
-        Raises
-        ------
-        InvalidInput
-            For an order, a kind or a shape that breaks its rule.
         """
         check_params("filter_features", {"order": order, "kind": kind}, _CONSTRAINTS)
         if X.ndim != 2 or X.shape[0] != self.n_nodes:

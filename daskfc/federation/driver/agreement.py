@@ -6,8 +6,8 @@ Messages    KeyOffer          client → client   once, where clients share samp
 """
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,12 @@ from daskfc.site import RunRequest
 from daskfc.stores import ClientStore
 
 __all__ = [
+    "Agreement",
     "KeyOffer",
     "SealedIdKey",
     "WrappedIdKey",
     "agree_on_pseudonyms",
+    "exchanged",
     "key_offer",
     "sealed_id_key",
     "wrapped_id_key",
@@ -68,24 +70,65 @@ class WrappedIdKey(
     wrapped: np.ndarray = array(_WRAPPED_BYTES, dtype="uint8")
 
 
-def _pair(secret: SecretKey) -> KeyPair:
-    return KeyPair(secret.derive("pseudonyms", "agreement"))
+@dataclass(frozen=True)
+class Agreement:
+    """How a client has a key for a purpose in common with others, by its own `secret`."""
+
+    purpose: str
+    secret: SecretKey
+
+    def _pair(self) -> KeyPair:
+        return KeyPair(self.secret.derive(self.purpose, "agreement"))
+
+    def _with(self, offer: KeyOffer) -> bytes:
+        return self._pair().shared(offer.key.tobytes(), self.purpose).to_bytes()
+
+    def offered(self, receivers: tuple[str, ...]) -> dict[str, KeyOffer]:
+        """Return this client's public key for others."""
+        return dict.fromkeys(receivers, KeyOffer(_bytes(self._pair().public)))
+
+    def sealed(self, offers: Mapping[str, KeyOffer], key: SecretKey) -> dict[str, np.ndarray]:
+        """Return a key sealed for each client that offered one."""
+        return {
+            c: _bytes(aes_key_wrap(self._with(one), key.to_bytes())) for c, one in offers.items()
+        }
+
+    def unsealed(self, offer: Mapping[str, KeyOffer], sealed: np.ndarray) -> bytes:
+        """Return a key that the one who made the only offer sealed."""
+        (public,) = offer.values()
+        return aes_key_unwrap(self._with(public), sealed.tobytes())
 
 
 def _bytes(data: bytes) -> np.ndarray:
     return np.frombuffer(data, dtype=np.uint8)
 
 
+def exchanged(
+    federation: Federation, offer: Any, seal: Any, clients: Sequence[str]
+) -> tuple[PerClient[Any], PerClient[Any]]:
+    """Return the offers and the sealed keys for each client; the first seals, and gets None."""
+    first, *others = clients
+    to = PerClient({first: tuple(others), **dict.fromkeys(others, (first,))})
+    offers: dict[str, Any] = {first: None}
+    sealed: dict[str, Any] = {first: None}
+    if others:
+        sent = federation.exchange(offer, to, clients=clients, receivers=to)
+        of_others = PerClient({first: dict(sent[first])})
+        boxes = federation.exchange(seal, of_others, clients=[first], receivers=others)
+        offers |= {name: dict(sent[name]) for name in others}
+        sealed |= {name: dict(boxes[name]) for name in others}
+    return PerClient(offers), PerClient(sealed)
+
+
 def key_offer(receivers: tuple[str, ...], secret: SecretKey) -> dict[str, KeyOffer]:
     """Offer a public key to other clients."""
-    return dict.fromkeys(receivers, KeyOffer(_bytes(_pair(secret).public)))
+    return Agreement("pseudonyms", secret).offered(receivers)
 
 
 def sealed_id_key(offers: Mapping[str, KeyOffer], secret: SecretKey) -> dict[str, SealedIdKey]:
     """Draw the key of the pseudonyms and seal it for each client that offered a key."""
-    key, own = _drawn(secret).to_bytes(), _pair(secret)
-    shared = {c: own.shared(offer.key.tobytes(), "pseudonyms") for c, offer in offers.items()}
-    return {c: SealedIdKey(_bytes(aes_key_wrap(one.to_bytes(), key))) for c, one in shared.items()}
+    boxes = Agreement("pseudonyms", secret).sealed(offers, _drawn(secret))
+    return {client: SealedIdKey(box) for client, box in boxes.items()}
 
 
 def _drawn(secret: SecretKey) -> SecretKey:
@@ -105,9 +148,8 @@ def wrapped_id_key(
     if offer is None or sealed is None:
         key = _drawn(secret).to_bytes()
     else:
-        (public,), (box,) = offer.values(), sealed.values()
-        shared = _pair(secret).shared(public.key.tobytes(), "pseudonyms")
-        key = aes_key_unwrap(shared.to_bytes(), box.sealed.tobytes())
+        (box,) = sealed.values()
+        key = Agreement("pseudonyms", secret).unsealed(offer, box.sealed)
     wrapping = SecretKey(data.id_key()).derive("shared pseudonyms", label, party)
     return WrappedIdKey(_bytes(aes_key_wrap(wrapping.to_bytes(), key)))
 
@@ -120,7 +162,6 @@ def agree_on_pseudonyms(federation: Federation) -> None:
     pseudonyms = federation.pseudonyms
     if pseudonyms is None or pseudonyms.keys:
         return
-    first, *others = federation.clients
     run_id = f"pseudonyms-{uuid.uuid4().hex}"
     federation.start_run(
         run_id,
@@ -128,24 +169,9 @@ def agree_on_pseudonyms(federation: Federation) -> None:
         workspace=federation.workspace,
         request=RunRequest("pseudonyms"),
     )
-    to = PerClient({first: tuple(others), **dict.fromkeys(others, (first,))})
-    offers: dict[str, Any] = {}
-    sealed: dict[str, Any] = {}
-    if others:
-        sent = federation.exchange(key_offer, to, receivers=to)
-        offers = {name: dict(own) for name, own in sent.items()}
-        boxes = federation.exchange(
-            sealed_id_key, PerClient({first: offers[first]}), clients=[first], receivers=others
-        )
-        sealed = {name: dict(own) for name, own in boxes.items()}
-    told = federation.publish(
-        wrapped_id_key,
-        PerClient({**offers, first: None}),
-        PerClient({**sealed, first: None}),
-        pseudonyms.label,
-        party="clients",
-    )
-    keys = {name: part.wrapped.tobytes().hex() for name, part in told.items()}
+    keys = exchanged(federation, key_offer, sealed_id_key, federation.clients)
+    told = federation.publish(wrapped_id_key, *keys, pseudonyms.label, party="clients")
+    copies = {name: part.wrapped.tobytes().hex() for name, part in told.items()}
     rows = [*federation.opening_ledger, *federation.ledger]
     federation.opening_ledger = Ledger(vars(row) for row in rows)
-    federation.pseudonyms = replace(pseudonyms, keys=keys)
+    federation.pseudonyms = replace(pseudonyms, keys=copies)

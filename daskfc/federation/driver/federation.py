@@ -403,24 +403,12 @@ class Federation(ServerWork):
         )
 
     def fetch(self, sent: Sent, timeout: float | None = None) -> Message:
-        """Return a published message; `Sent.result` calls this.
-
-        Raises
-        ------
-        DeadlineError
-            When it is not there in time, or its party is gone.
-        """
+        """Return a published message; DeadlineError when it is late, or its party gone."""
         [message] = self.fetch_all([sent], timeout)
         return message
 
     def fetch_all(self, sent: Iterable[Sent], timeout: float | None = None) -> list[Message]:
-        """Return published messages in their order, fetched concurrently as they are ready.
-
-        Raises
-        ------
-        DeadlineError
-            When one is not there in time, or its party is gone.
-        """
+        """Return published messages in their order, fetched concurrently as they are ready."""
         handles = list(sent)
         under_way: dict[Handle, concurrent.futures.Future[list[Outgoing]]] = {}
         everybody: list[Handle] = [*handles]

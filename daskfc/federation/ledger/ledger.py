@@ -129,18 +129,7 @@ class Ledger:
         return {name: Accountant(tuple(by_task.values())) for name, by_task in events.items()}
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write one line per message to a file.
-
-        Parameters
-        ----------
-        path : path-like
-            Ends in ``.parquet`` or ``.csv``; shapes and dtypes are written as JSON.
-
-        Raises
-        ------
-        InvalidInput
-            For another ending.
-        """
+        """Write a line per message to a ``.parquet`` or ``.csv`` file; shapes, dtypes are JSON."""
         file = Path(path)
         frame = self.to_frame()
         for column in ("shapes", "dtypes"):

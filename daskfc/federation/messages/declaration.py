@@ -94,11 +94,6 @@ def array(*axes: str | int, dtype: str) -> Any:
     dtype : str
         NumPy's name of the dtype, "str" for fixed-width text, or several joined by ``" | "``.
 
-    Returns
-    -------
-    dataclasses.Field
-        The default of the field.
-
     Examples
     --------
     >>> from daskfc.federation.messages.declaration import array

@@ -189,7 +189,7 @@ class FederatedClusterer(FittedModel):
         return next(iter(self.criteria), None)
 
     def scores_of(self, federation: Federation, n_clusters: Sequence[int], *, by: str) -> Scores:
-        """Score numbers of clusters by what the server knows, all in one run.
+        """Score numbers of clusters by what the server knows, in one run; larger is better.
 
         Parameters
         ----------
@@ -199,12 +199,6 @@ class FederatedClusterer(FittedModel):
             The numbers, each of at least 2.
         by : str
             One of `criteria`.
-
-        Returns
-        -------
-        Scores
-            The score of each number, the larger the better, or None. Its ``errors`` are how far
-            chance moves them. The messages are in ``federation.ledger``.
 
         Raises
         ------

@@ -13,14 +13,13 @@ Messages    KeyOffer          client → client   once, where there are several 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from cryptography.hazmat.primitives.keywrap import aes_key_unwrap, aes_key_wrap
 
-from daskfc.coding import KeyPair, SecretKey
-from daskfc.federation.driver.agreement import KeyOffer
+from daskfc.coding import SecretKey
+from daskfc.federation.driver.agreement import Agreement, KeyOffer, exchanged
 from daskfc.federation.driver.federation import Federation
 from daskfc.federation.messages.declaration import Message, array
 from daskfc.federation.methods.samples import canonical_positions, order_secret, sample_digests
-from daskfc.federation.steps.handles import Inline, PerClient, Sent
+from daskfc.federation.steps.handles import Inline, PerClient
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -48,10 +47,6 @@ class SealedDigestKey(
     sealed: np.ndarray = array(_SEALED_BYTES, dtype="uint8")
 
 
-def _pair(secret: SecretKey) -> KeyPair:
-    return KeyPair(secret.derive(_PURPOSE, "agreement"))
-
-
 def own_digest_key(data: ClientStore) -> SecretKey:
     """Return the key that a client makes for all, from the secret of its store."""
     return order_secret(data).derive(_PURPOSE)
@@ -59,20 +54,15 @@ def own_digest_key(data: ClientStore) -> SecretKey:
 
 def digest_key_offer(receivers: tuple[str, ...], secret: SecretKey) -> dict[str, KeyOffer]:
     """Offer a public key to other clients."""
-    key = np.frombuffer(_pair(secret).public, dtype=np.uint8)
-    return dict.fromkeys(receivers, KeyOffer(key))
+    return Agreement(_PURPOSE, secret).offered(receivers)
 
 
 def sealed_digest_key(
     offers: Mapping[str, KeyOffer], data: ClientStore, secret: SecretKey
 ) -> dict[str, SealedDigestKey]:
     """Seal the key of the digests for each client that offered a key."""
-    key, own = own_digest_key(data).to_bytes(), _pair(secret)
-    boxes = {}
-    for name, offer in offers.items():
-        shared = own.shared(offer.key.tobytes(), _PURPOSE).to_bytes()
-        boxes[name] = SealedDigestKey(np.frombuffer(aes_key_wrap(shared, key), dtype=np.uint8))
-    return boxes
+    boxes = Agreement(_PURPOSE, secret).sealed(offers, own_digest_key(data))
+    return {client: SealedDigestKey(box) for client, box in boxes.items()}
 
 
 def digest_key(
@@ -84,9 +74,8 @@ def digest_key(
     """Return the digests' key, which stays at the client; the first, given None, makes it."""
     if offer is None or sealed is None:
         return own_digest_key(data)
-    (public,), (box,) = offer.values(), sealed.values()
-    shared = _pair(secret).shared(public.key.tobytes(), _PURPOSE)
-    return SecretKey(aes_key_unwrap(shared.to_bytes(), box.sealed.tobytes()))
+    (box,) = sealed.values()
+    return SecretKey(Agreement(_PURPOSE, secret).unsealed(offer, box.sealed))
 
 
 def digest_keys(
@@ -97,23 +86,9 @@ def digest_keys(
     Privacy: the clients learn the key, the server and the caller do not; a client that gives it to
     the server lets it try out ids.
     """
-    first, *others = federation.clients if clients is None else clients
-    to = PerClient({first: tuple(others), **dict.fromkeys(others, (first,))})
-    offers: dict[str, Mapping[str, Sent[KeyOffer]] | None] = {first: None}
-    sealed: dict[str, Mapping[str, Sent[SealedDigestKey]] | None] = {first: None}
-    if others:
-        sent = federation.exchange(digest_key_offer, to, clients=(first, *others), receivers=to)
-        boxes = federation.exchange(
-            sealed_digest_key,
-            PerClient({first: dict(sent[first])}),
-            clients=[first],
-            receivers=others,
-        )
-        offers |= {name: dict(sent[name]) for name in others}
-        sealed |= {name: dict(boxes[name]) for name in others}
-    return federation.inline(
-        digest_key, PerClient(offers), PerClient(sealed), clients=(first, *others)
-    )
+    those = federation.clients if clients is None else tuple(clients)
+    keys = exchanged(federation, digest_key_offer, sealed_digest_key, those)
+    return federation.inline(digest_key, *keys, clients=those)
 
 
 def order_of(stores: Mapping[str, ClientStore]) -> dict[str, np.ndarray]:
