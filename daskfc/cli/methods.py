@@ -50,10 +50,7 @@ def _list() -> Table:
         told = (_first_sentence(kind), _CLIENTS_HOLD[kind.split], privacy_of(kind))
         promise = " ".join(part for part in told if part)
         table.add_row(
-            Text(name, style="bold"),
-            Text(paper_of(kind)),
-            Text(promise),
-            Text(_parameters(kind)),
+            Text(name, style="bold"), Text(paper_of(kind)), Text(promise), Text(_parameters(kind))
         )
     return table
 

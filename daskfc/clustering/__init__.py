@@ -11,11 +11,7 @@ from daskfc.clustering.clusterers.hierarchical import Hierarchical
 from daskfc.clustering.clusterers.kernel_kmeans import KernelKMeans, NystroemKMeans
 from daskfc.clustering.clusterers.kmeans import KMeans
 from daskfc.clustering.clusterers.landmark_spectral import LandmarkSpectral
-from daskfc.clustering.clusterers.library import (
-    AffinityPropagation,
-    GaussianMixture,
-    ScikitLearn,
-)
+from daskfc.clustering.clusterers.library import AffinityPropagation, GaussianMixture, ScikitLearn
 from daskfc.clustering.clusterers.medoids import KMedoids
 from daskfc.clustering.clusterers.nmf import NMF
 from daskfc.clustering.clusterers.spectral import Spectral

@@ -12,11 +12,7 @@ from daskfc.linalg.local_basis import (
     squared_row_norms,
 )
 from daskfc.linalg.plane import plane_of_distances, plane_of_points
-from daskfc.linalg.spectrum import (
-    laplacian_eigenvalues,
-    laplacian_embedding,
-    largest_eigenpairs,
-)
+from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding, largest_eigenpairs
 
 __all__ = [
     "SPAN",

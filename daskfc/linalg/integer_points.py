@@ -75,10 +75,7 @@ class IntegerPoints:
 
 
 def points_from_columns(
-    columns: Callable[[slice], Any],
-    landmarks: Sequence[int] | Ints,
-    *,
-    n: int,
+    columns: Callable[[slice], Any], landmarks: Sequence[int] | Ints, *, n: int
 ) -> IntegerPoints:
     """Return coordinates from `columns` of slices of squared distances to landmarks."""
     chosen = np.asarray(landmarks, dtype=np.int64)

@@ -84,11 +84,7 @@ class KMeansTests:
         raise NotImplementedError
 
     def _fit(
-        self,
-        federation: Federation,
-        parts: Mapping[str, Floats],
-        n_clusters: int,
-        seed: int = 0,
+        self, federation: Federation, parts: Mapping[str, Floats], n_clusters: int, seed: int = 0
     ) -> tuple[Floats, dict[str, NDArray[np.int64]], float]:
         """Return centres, labels by client and the inertia that the server knows."""
         rows = federation.on_clients(as_given, PerClient(parts), clients=tuple(parts))

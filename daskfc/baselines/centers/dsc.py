@@ -161,12 +161,7 @@ def first_rows(
 
 
 def share_sample(
-    data: ClientStore,
-    rows: np.ndarray,
-    *,
-    random_state: int,
-    party: str,
-    others: Sequence[str],
+    data: ClientStore, rows: np.ndarray, *, random_state: int, party: str, others: Sequence[str]
 ) -> dict[str, SharedSample]:
     """Return a random sample of the coordinator and its eigenvector row, for all other clients."""
     drawn = int(generator(random_state, "DSC", party, "sample").integers(data.n_samples))

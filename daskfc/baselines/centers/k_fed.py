@@ -115,12 +115,7 @@ def project(data: ClientStore, rank: int) -> np.ndarray:
 
 
 def local_clustering(
-    data: ClientStore,
-    *,
-    n_local_clusters: int,
-    max_iterations: int,
-    random_state: int,
-    party: str,
+    data: ClientStore, *, n_local_clusters: int, max_iterations: int, random_state: int, party: str
 ) -> LocalClustering:
     """Cluster one client's rows (Algorithm 1); the result stays there."""
     k = min(n_local_clusters, data.n_samples)

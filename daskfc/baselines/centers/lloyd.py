@@ -15,13 +15,7 @@ from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "assign",
-    "kmeans_plus_plus",
-    "lloyd",
-    "means_of",
-    "weighted_k_means",
-]
+__all__ = ["assign", "kmeans_plus_plus", "lloyd", "means_of", "weighted_k_means"]
 
 
 def assign(data: ClientStore, centers: np.ndarray) -> np.ndarray:

@@ -206,11 +206,7 @@ class MUFC(CenterClusterer):
             federation.wait(parts)
         with self._stage(federation, "server"):
             centers = federation.on_server(
-                cluster_bins,
-                parts,
-                grid,
-                n_clusters=self.n_clusters,
-                random_state=self.seed_,
+                cluster_bins, parts, grid, n_clusters=self.n_clusters, random_state=self.seed_
             )
             self._publish_centers(federation, centers)
         return self._nearest_labels(federation, centers)

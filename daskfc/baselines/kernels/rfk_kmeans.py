@@ -58,11 +58,7 @@ def feature_labels(
 ) -> LabelledSamples:
     """Label new samples with the nearest of ``(n_clusters, D)`` centres of random features."""
     rows = feature_rows(
-        new,
-        width,
-        choice=choice,
-        n_features=centers.shape[1],
-        random_state=random_state,
+        new, width, choice=choice, n_features=centers.shape[1], random_state=random_state
     )
     return own_labels(new, nearest_labels(rows, centers))
 

@@ -83,9 +83,7 @@ def raw_graph(data: ClientStore) -> RawGraph:
     """Return the graph, for the server."""
     graph = _graph_of(data)
     return RawGraph(
-        graph.indptr.astype(np.int64),
-        graph.indices.astype(np.int64),
-        graph.data.astype(np.float64),
+        graph.indptr.astype(np.int64), graph.indices.astype(np.int64), graph.data.astype(np.float64)
     )
 
 

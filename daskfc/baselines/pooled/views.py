@@ -29,11 +29,7 @@ from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.linking import Linked, link_views, views_of
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.sample_keys import digest_keys
-from daskfc.federation.methods.samples import (
-    ClientLabels,
-    labelled_samples,
-    sample_digests,
-)
+from daskfc.federation.methods.samples import ClientLabels, labelled_samples, sample_digests
 from daskfc.stores import ClientStore
 
 __all__ = ["JoinedViews", "OneView"]

@@ -70,7 +70,7 @@ class Hierarchical(Clusterer):
 
     name: ClassVar[str] = "hierarchical"
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "linkage": one_of("ward", "average", "complete", "single"),
+        "linkage": one_of("ward", "average", "complete", "single")
     }
     accepts = (FullDistances, DistanceBlocks, RowFactors)
     matrices = 2.0

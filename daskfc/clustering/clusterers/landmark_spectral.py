@@ -23,12 +23,7 @@ from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from daskfc.checks import Constraint, integer
-from daskfc.clustering.clusterers.clusterer import (
-    Clusterer,
-    Clustering,
-    Needs,
-    noting_convergence,
-)
+from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs, noting_convergence
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
 from daskfc.clustering.views.views import RowFactors
 from daskfc.errors import InvalidInput

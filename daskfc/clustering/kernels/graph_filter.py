@@ -30,10 +30,7 @@ Array: TypeAlias = NDArray[Any]
 FilterKind = Literal["agc", "laplacian"]
 RowBlocks: TypeAlias = "Callable[[], Iterable[tuple[int, sparse.csr_array[Any, Any]]]]"
 
-_CONSTRAINTS: dict[str, Constraint] = {
-    "order": integer(0),
-    "kind": one_of("agc", "laplacian"),
-}
+_CONSTRAINTS: dict[str, Constraint] = {"order": integer(0), "kind": one_of("agc", "laplacian")}
 _DENSE = 200  # ours: up to this all eigenvalues are computed at once
 _BLOCK = 1 << 16  # ours: rows of a product; 25 float64 columns of a block are 13 MB
 

@@ -104,10 +104,7 @@ class RoundedRows:
         return found
 
     def screened(
-        self,
-        k: int,
-        share: Share = ALL,
-        products: Callable[[Ints, Ints], Floats] | None = None,
+        self, k: int, share: Share = ALL, products: Callable[[Ints, Ints], Floats] | None = None
     ) -> Screened | None:
         """Return the pairs that can matter, k others per row; None if float32 leaves too many."""
         screen, lows = PairScreen(k, self.error), _Lowest(self, products)

@@ -77,10 +77,7 @@ def tiles(n: int, share: Share = ALL, k: int = 0) -> Iterator[Tile]:
 
 
 def scored(
-    left: Rows,
-    right: Rows,
-    which: Iterator[Tile],
-    work: Callable[[int, int, Rounded], Result],
+    left: Rows, right: Rows, which: Iterator[Tile], work: Callable[[int, int, Rounded], Result]
 ) -> Iterator[Result]:
     """Yield ``work(row, column, scores)`` of tiles `left` (b, d) `right` (c, d), in their order."""
     own = threading.local()

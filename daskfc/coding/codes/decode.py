@@ -46,10 +46,7 @@ def _functional(
 
 
 def check_answers(
-    answers: Sequence[_Array],
-    evaluators: Sequence[int],
-    code: LagrangeCode,
-    system: ResidueSystem,
+    answers: Sequence[_Array], evaluators: Sequence[int], code: LagrangeCode, system: ResidueSystem
 ) -> tuple[int, int]:
     """Refuse answers of wrong number, shape or dtype; return the block's shape."""
     code.check_evaluators(evaluators)

@@ -199,12 +199,7 @@ class Authority:
             yield Issued.of(self._certificate_of(folder.name))
 
     def _signed(
-        self,
-        role: str,
-        name: str,
-        hosts: Sequence[str],
-        days: int,
-        public: PublicKey,
+        self, role: str, name: str, hosts: Sequence[str], days: int, public: PublicKey
     ) -> x509.Certificate:
         if datetime.now(UTC) + timedelta(days=days) > self._certificate.not_valid_after_utc:
             raise InvalidInput(

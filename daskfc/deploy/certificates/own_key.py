@@ -28,11 +28,7 @@ CERT, KEY, CA = "cert.pem", "key.pem", "ca.pem"
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     """Return a private key as its file has it, in PEM without a password."""
-    return key.private_bytes(
-        _PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
+    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
 def make_request(name: str, folder: str | os.PathLike[str]) -> Path:

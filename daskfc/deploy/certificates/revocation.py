@@ -21,9 +21,7 @@ REVOKED = "revoked.pem"
 
 
 def revocation_list(
-    certificate: x509.Certificate,
-    key: ec.EllipticCurvePrivateKey,
-    serials: Iterable[int],
+    certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey, serials: Iterable[int]
 ) -> bytes:
     """Return an authority's X.509 list of revoked serial numbers, in PEM."""
     now = datetime.now(UTC)

@@ -9,14 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from daskfc.checks import sentence_of
 from daskfc.deploy.config.dask_insides import CPU_COUNT
-from daskfc.deploy.config.values import (
-    ADDRESS,
-    Address,
-    Bandwidth,
-    Bytes,
-    Dashboard,
-    Seconds,
-)
+from daskfc.deploy.config.values import ADDRESS, Address, Bandwidth, Bytes, Dashboard, Seconds
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
 

@@ -164,10 +164,7 @@ def agree_on_pseudonyms(federation: Federation) -> None:
         return
     run_id = f"pseudonyms-{uuid.uuid4().hex}"
     federation.start_run(
-        run_id,
-        random_state=0,
-        workspace=federation.workspace,
-        request=RunRequest("pseudonyms"),
+        run_id, random_state=0, workspace=federation.workspace, request=RunRequest("pseudonyms")
     )
     keys = exchanged(federation, key_offer, sealed_id_key, federation.clients)
     told = federation.publish(wrapped_id_key, *keys, pseudonyms.label, party="clients")

@@ -79,9 +79,7 @@ class Contract:
 
     @classmethod
     def of(
-        cls,
-        stores: Mapping[str, StoreSummary],
-        readable: Mapping[str, ClientStore] | None = None,
+        cls, stores: Mapping[str, StoreSummary], readable: Mapping[str, ClientStore] | None = None
     ) -> "Contract":
         """Return the clients' contract; StoreError when one brings another client's store."""
         for client, store in stores.items():

@@ -75,12 +75,7 @@ class RollCall:
         self._sync(_sign_off, addresses=addresses)
 
     def ask(
-        self,
-        op: str,
-        *,
-        nanny: bool = False,
-        parties: Collection[str] | None = None,
-        **kwargs: Any,
+        self, op: str, *, nanny: bool = False, parties: Collection[str] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
         """Return the answers of the parties that are there; a plain Dask worker answers None."""
         names = self.addresses()

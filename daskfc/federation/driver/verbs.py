@@ -384,10 +384,7 @@ class Verbs(ABC):
         return dict(zip(tasks, start(self.dask_client, list(tasks.values())), strict=True))
 
     def _compose(
-        self,
-        bound: Bound,
-        receivers: Mapping[str, tuple[str, ...]],
-        axes: Mapping[str, int] | None,
+        self, bound: Bound, receivers: Mapping[str, tuple[str, ...]], axes: Mapping[str, int] | None
     ) -> dict[str, dict[str, Future]]:
         """Run a step at each party; receivers fetch envelopes, a single one the step's result."""
         made: dict[str, PinnedTask] = {}

@@ -5,10 +5,7 @@ import secrets
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from daskfc.coding.residues.streams import SecretKey
 from daskfc.federation.identity.durable_secret import durable_secret

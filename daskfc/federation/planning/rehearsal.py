@@ -269,10 +269,7 @@ class Rehearsal(Federation):
         return dict(tasks)
 
     def _compose(
-        self,
-        bound: Bound,
-        receivers: Mapping[str, tuple[str, ...]],
-        axes: Mapping[str, int] | None,
+        self, bound: Bound, receivers: Mapping[str, tuple[str, ...]], axes: Mapping[str, int] | None
     ) -> dict[str, dict[str, Any]]:
         return {
             party: self._envelopes(self._made(party, bound), bound.step, those, axes)
@@ -280,11 +277,7 @@ class Rehearsal(Federation):
         }
 
     def _envelopes(
-        self,
-        made: _Shadow,
-        step: Step,
-        receivers: tuple[str, ...],
-        axes: Mapping[str, int] | None,
+        self, made: _Shadow, step: Step, receivers: tuple[str, ...], axes: Mapping[str, int] | None
     ) -> dict[str, _Shadow]:
         mapped = isinstance(made.value, Mapping)
         envelopes = {}

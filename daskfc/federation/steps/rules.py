@@ -91,8 +91,7 @@ own_pseudonyms = Rule(
 """Those of another run would tell who of its samples is in this one's."""
 
 own_label = Rule(
-    "the label of the run's pseudonyms",
-    lambda label, asked: label == asked.pseudonyms.get("label"),
+    "the label of the run's pseudonyms", lambda label, asked: label == asked.pseudonyms.get("label")
 )
 """One key under two labels would give a sample the same digest in two runs."""
 

@@ -59,14 +59,7 @@ from daskfc.federation.worker.memory import give_back, peak_memory_bytes, take_b
 from daskfc.federation.worker.thread_starts import limit_thread_starts
 from daskfc.threads import allow_threads
 
-__all__ = [
-    "REFUSALS",
-    "AllBut",
-    "PartyWorker",
-    "declined",
-    "hand_over",
-    "run_step",
-]
+__all__ = ["REFUSALS", "AllBut", "PartyWorker", "declined", "hand_over", "run_step"]
 
 # A Dask worker sends another only one request at a time. A peer that sent many and took no answer
 # would keep all others out: a worker is busy from some fifty on.
@@ -322,11 +315,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
             )
 
     async def get_data(
-        self,
-        comm: Any,
-        keys: Any,
-        who: str | None = None,
-        serializers: list[str] | None = None,
+        self, comm: Any, keys: Any, who: str | None = None, serializers: list[str] | None = None
     ) -> Any:
         """Answer for data; see `Worker.get_data`."""
         peer = peer_of(comm)

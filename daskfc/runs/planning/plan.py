@@ -348,11 +348,7 @@ def _first_owners(stores: Mapping[str, ClientStore]) -> list[str]:
 
 
 def _of_method(
-    name: str,
-    model: FederatedClusterer,
-    rehearsal: Rehearsal,
-    prepared: Prepared | None,
-    fits: int,
+    name: str, model: FederatedClusterer, rehearsal: Rehearsal, prepared: Prepared | None, fits: int
 ) -> Planned:
     rehearsal.preparation = prepared
     refused = ""
