@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering
-from daskfc.clustering.clusterers.dbscan import DBSCAN
-from daskfc.clustering.clusterers.density import HDBSCAN, OPTICS
+from daskfc.clustering.clusterers.density import DBSCAN, HDBSCAN, OPTICS
 from daskfc.clustering.clusterers.fuzzy import FuzzyCMeans
 from daskfc.clustering.clusterers.hierarchical import Hierarchical
 from daskfc.clustering.clusterers.kernel_kmeans import KernelKMeans, NystroemKMeans

@@ -1,14 +1,15 @@
-"""Limits on a method's parameters: given at all, one of some values, or within a range."""
+"""Values of a policy's keys: names, packages, methods, and limits on a method's parameters."""
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
+from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from daskfc.checks import shown
 
-__all__ = ["AsLimit", "Limit", "value_at"]
+__all__ = ["Limit", "Methods", "Names", "Packages", "value_at"]
 
 ABSENT = object()
 """What `value_at` returns where a run has no such parameter."""
@@ -101,10 +102,6 @@ def _limit(value: Any) -> Any:
     return Limit(one_of=(value,))
 
 
-AsLimit = Annotated[Limit, BeforeValidator(_limit)]
-"""A limit as a policy's file writes it: ``required``, a value, a list of values, or a range."""
-
-
 def value_at(parameters: Mapping[str, Any], path: str) -> Any:
     """Return the parameter that a dotted path such as ``noise.epsilon`` names, or `ABSENT`."""
     found: Any = parameters
@@ -113,3 +110,48 @@ def value_at(parameters: Mapping[str, Any], path: str) -> Any:
             return ABSENT
         found = found[part]
     return found
+
+
+def _names(value: Any) -> Any:
+    if value == "any":
+        return value
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise ValueError("must be 'any' or a list of names")
+    return tuple(value)
+
+
+def _methods(value: Any) -> Any:
+    if value == "any":
+        return None  # a union would put its branches into the path of a wrong key
+    listed = [value] if isinstance(value, dict) else value
+    if not isinstance(listed, list | tuple) or not all(
+        isinstance(one, str | dict) for one in listed
+    ):
+        raise ValueError("must be 'any', a list of names, or names with limits on parameters")
+    found: dict[Any, Any] = {}
+    for one in listed:
+        for name, limits in ({one: None} if isinstance(one, str) else one).items():
+            if name in found:
+                raise ValueError(f"names {name!r} twice; keep one of the two")
+            found[name] = {} if limits is None else limits
+    return found
+
+
+def _packages(value: Any) -> Any:
+    names = _names(value)
+    for one in () if names == "any" else names:
+        try:
+            asked = Requirement(one)
+        except InvalidRequirement:
+            asked = None
+        if asked is None or asked.url or asked.extras or asked.marker:
+            raise ValueError(
+                "must be 'any', or a list of packages with versions, such as 'our-methods>=1.2,<2'"
+            )
+    return names
+
+
+Names = Annotated[tuple[str, ...] | Literal["any"], BeforeValidator(_names)]
+Packages = Annotated[tuple[str, ...] | Literal["any"], BeforeValidator(_packages)]
+_AsLimit = Annotated[Limit, BeforeValidator(_limit)]
+Methods = Annotated[dict[str, dict[str, _AsLimit]] | None, BeforeValidator(_methods)]

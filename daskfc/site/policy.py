@@ -19,9 +19,8 @@ from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput
 from daskfc.site.amounts import Budget, Groups, Maskers, Rate, Samples, Upload
 from daskfc.site.hours import Hours
-from daskfc.site.limits import value_at
+from daskfc.site.limits import Methods, Names, Packages, value_at
 from daskfc.site.packages import modules_of
-from daskfc.site.policy_keys import Methods, Names, Packages
 from daskfc.site.prefixes import is_below
 from daskfc.site.request import Refusal, RunRequest
 from daskfc.yaml_files import read_mapping
