@@ -228,7 +228,7 @@ class Cells:
             found[limits.index] = np.nan if rule == "missing" else limits
             wrong[limits.index] = False
         self._check(column, wrong, start)
-        digits = text.str.fullmatch(r"[+-]?\d+").fillna(False).astype(bool)
+        digits = text.str.fullmatch(r"[+-]?\d+").eq(True)
         self._check(
             column,
             digits & (found.abs() > _LARGEST),
