@@ -179,7 +179,7 @@ def write_netcdf_table(folder):
 
 
 def write_xarray_zarr(folder):
-    data_set().drop_vars("gene").to_zarr(folder / "t.zarr", zarr_format=3, consolidated=False)
+    data_set().drop_vars("gene").to_zarr(folder / "t.zarr", zarr_format=2, consolidated=False)
     return {"path": folder / "t.zarr", "format": "xarray", "features": "X", "labels": "kind"}
 
 

@@ -228,7 +228,7 @@ class Cells:
             found[limits.index] = np.nan if rule == "missing" else limits
             wrong[limits.index] = False
         self._check(column, wrong, start)
-        digits = text.str.fullmatch(r"[+-]?\d+").fillna(False).astype(bool)
+        digits = text.str.fullmatch(r"[+-]?\d+").eq(True)
         self._check(
             column,
             digits & (found.abs() > _LARGEST),
@@ -265,8 +265,9 @@ def numbers_of(text: pd.Series, spelling: Spelling) -> pd.Series:
     if spelling.thousands is not None:
         mark, point = re.escape(spelling.thousands), re.escape(spelling.decimal)
         grouped = text.str.fullmatch(rf"[+-]?\d{{1,3}}({mark}\d{{3}})+({point}\d*)?").eq(True)
-        plain = text.mask(grouped, text.str.replace(spelling.thousands, ""))
-        plain = plain.mask(plain.str.contains(mark).eq(True) & (mark != point), "?")
+        plain = text.copy()
+        plain[grouped] = text[grouped].str.replace(spelling.thousands, "")
+        plain[plain.str.contains(mark).eq(True)] = "?"
     if spelling.decimal != ".":  # a dot is part of no number then
         plain = plain.str.replace(".", "?").str.replace(spelling.decimal, ".")
     return pd.to_numeric(plain, errors="coerce")

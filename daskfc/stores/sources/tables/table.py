@@ -226,10 +226,12 @@ def _emptied(column: pd.Series, codes: Collection[str]) -> pd.Series:
     numbers = pd.to_numeric(pd.Series(list(codes)), errors="coerce").dropna()
     if pd.api.types.is_numeric_dtype(column.dtype):
         coded = column.isin(numbers)
-    else:
-        text = as_text(column)
-        coded = text.isin(codes) | pd.to_numeric(text, errors="coerce").isin(numbers)
-    return column.mask(coded) if coded.any() else column
+        return column.mask(coded) if coded.any() else column
+    text = as_text(column)
+    coded = text.isin(codes) | pd.to_numeric(text, errors="coerce").isin(numbers)
+    found = column.copy()
+    found[coded] = None  # pandas 2.2 warns where `mask` does so
+    return found
 
 
 def _pivoted(file: TableFile, source: SourceConfig) -> TableFile:
