@@ -18,6 +18,7 @@ from .federation import Message as Message
 from .protocols import ESFMC as ESFMC
 from .protocols import KCAGC as KCAGC
 from .protocols import FederatedKernelKMeans as FederatedKernelKMeans
+from .protocols import FederatedKMeans as FederatedKMeans
 from .protocols import FedSC as FedSC
 from .protocols import OmniFC as OmniFC
 from .runs import Run as Run

@@ -76,6 +76,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "FedSC, coded": {"n_atoms": 20, "rounds": 3, "similarity": "coded"},
     "FederatedKernelKMeans": {"iterations": 3},
     "FederatedKernelKMeans, sums": {"iterations": 3, "clustering": "sums"},
+    "FederatedKMeans": {},
     "kCAGC": {"filter_order": 0},
 }
 

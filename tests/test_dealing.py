@@ -26,7 +26,7 @@ from daskfc.baselines import (
     RFKKMeans,
 )
 from daskfc.federation import Federation
-from daskfc.protocols import ESFMC, METHODS, FederatedKernelKMeans, FedSC, OmniFC
+from daskfc.protocols import ESFMC, METHODS, FederatedKernelKMeans, FederatedKMeans, FedSC, OmniFC
 from daskfc.stores import write_store
 from tests.protocols.conftest import by_id, deal
 from tests.protocols.omnifc.test_omnifc import same_partition
@@ -40,6 +40,7 @@ SAMPLES = {
     "FedSC": FedSC(K, random_state=3),
     "FedSC, all similarities": FedSC(K, sparsify=False, random_state=3),
     "FedSC, coded": FedSC(K, similarity="coded", random_state=3),
+    "FederatedKMeans": FederatedKMeans(K, n_init=3, random_state=3),
     "FederatedKernelKMeans": FederatedKernelKMeans(K, random_state=3),
     "FederatedKernelKMeans, sums": FederatedKernelKMeans(
         K, clustering="sums", n_init=3, random_state=3
@@ -58,7 +59,7 @@ VIEWS = {
     "joined-views": JoinedViews(K, clusterer="k-means", random_state=3),
     "one-view": OneView(K, random_state=3),
 }
-ANYHOW = {"OmniFC", "FederatedKernelKMeans, sums", "central"}
+ANYHOW = {"OmniFC", "FederatedKMeans", "FederatedKernelKMeans, sums", "central"}
 # Equal samples of two clients may get two labels: each client's own clusters are matched.
 OWN_CLUSTERS = {"k-FED", "DSC"}
 LEAST = {"FedMAvg": 0.55}  # agreement where clusters lie apart

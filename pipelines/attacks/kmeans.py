@@ -100,9 +100,9 @@ def _means(moments: np.ndarray, before: np.ndarray) -> np.ndarray:
     return np.where(n > 0, sums / np.maximum(n, 1.0), before)
 
 
-def opened_now(rows: np.ndarray, k: int, n_init: int = 10) -> Opened:
-    """Return the sums that k-means on sums opens."""
-    plan, told = KMeansPlan(k, seed=0, n_init=n_init), []
+def opened_now(rows: np.ndarray, k: int, n_init: int = 10, lloyd_rounds: int = 0) -> Opened:
+    """Return the sums that k-means on sums opens, and FederatedKMeans with its rounds of Lloyd's."""
+    plan, told = KMeansPlan(k, seed=0, n_init=n_init, lloyd_rounds=lloyd_rounds), []
     values = [on_sums.first_moments(rows)]
     search = on_sums.begun(Total(values[0], 0.0, ("a",)), plan)
     origin, everything = search.origin, on_sums.all_moments(rows, on_sums.next_proposal(search))
@@ -110,20 +110,21 @@ def opened_now(rows: np.ndarray, k: int, n_init: int = 10) -> Opened:
     groups, settled = on_sums.first_groups(rows), False
     while not settled:
         settled, proposal = search.settled, on_sums.next_proposal(search)
-        total = Total(on_sums.own_counts(rows, groups, proposal), 0.0, ("a",))
+        near = on_sums.own_nearest(rows, proposal)
+        total = Total(on_sums.own_counts(groups, near, proposal), 0.0, ("a",))
         how = (proposal, on_sums.counted(total))
         told.append(how)
         if settled:
-            values.append(on_sums.last_moments(rows, groups, *how))
+            values.append(on_sums.last_moments(rows, groups, near, *how))
             break
-        groups = on_sums.next_groups(rows, groups, *how)
+        groups = on_sums.next_groups(groups, near, how[1])
         values.append(on_sums.fresh_moments(rows, groups, *how))
         search = on_sums.advanced(search, total, Total(values[-1], 0.0, ("a",)), plan)
 
     def inside(new: np.ndarray) -> np.ndarray:
         own, found = on_sums.first_groups(new), [np.ones((1, len(new)), dtype=bool)]
         for how in told[:-1]:
-            own = on_sums.next_groups(new, own, *how)
+            own = on_sums.next_groups(own, on_sums.own_nearest(new, how[0]), how[1])
             found.append(own == fresh_groups(how[1].counts, how[1].held, how[1].least)[:, None])
         proposal, counts = told[-1]
         nearest = nearest_labels(new, proposal.centers)

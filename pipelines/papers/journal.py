@@ -51,6 +51,8 @@ def command_line(
     parts: Sequence[str],
     pipeline: Path | None = None,
     limits: Mapping[str, str] | None = None,
+    *,
+    needs_data: bool = True,
 ) -> tuple[argparse.Namespace, list[str]]:
     """Read the command line.
 
@@ -66,11 +68,13 @@ def command_line(
         The run definition that gives the seeds, unless another is named first.
     limits : mapping of str to str, optional
         Further options, each a number, and what it limits: for a first look.
+    needs_data : bool
+        Whether there is an option for the folder of data.
 
     Returns
     -------
     args : argparse.Namespace
-        ``data``, ``out``, ``records``, ``pipeline`` if there is one, and the limits.
+        ``data`` if it is needed, ``out``, ``records``, ``pipeline`` if there is one, and the limits.
     chosen : list of str
         The parts to run.
     """
@@ -78,7 +82,8 @@ def command_line(
     if pipeline:
         told = "the run definition with the seeds"
         parser.add_argument("pipeline", type=Path, nargs="?", default=pipeline, help=told)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the npz files")
+    if needs_data:
+        parser.add_argument("--data", type=Path, required=True, help="folder with the npz files")
     parser.add_argument("--only", default=",".join(parts), help=f"of {','.join(parts)}")
     parser.add_argument("--out", type=Path, default=Path("docs/results", f"{page}.md"))
     parser.add_argument("--records", type=Path, help="JSON lines that a second start goes on from")

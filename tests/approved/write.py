@@ -39,7 +39,24 @@ MATTERS = {
         ),
     },
     "FedSC": {"averaging": "daskfc.secure.sums.plain."},
-    "FederatedKernelKMeans": {"averaging": "daskfc.secure.sums.plain."},
+    "FederatedKMeans": {
+        "averaging": "daskfc.secure.sums.plain.",
+        "noise": ("daskfc.secure.kmeans.on_sums.", "daskfc.secure.kmeans.private."),
+    },
+    "FederatedKernelKMeans": {
+        "averaging": "daskfc.secure.sums.plain.",
+        "noise": (
+            "daskfc.protocols.fk_kmeans.party.noisy_gram",
+            "daskfc.protocols.fk_kmeans.party.packed_gram",
+            "daskfc.protocols.fk_kmeans.party.product",
+            "daskfc.protocols.fk_kmeans.uncompressed.",
+            "daskfc.secure.kmeans.coreset.",
+            "daskfc.secure.kmeans.on_coreset.",
+            "daskfc.secure.kmeans.on_sums.",
+            "daskfc.secure.sums.centre.",
+            "daskfc.secure.sums.interpoint.",
+        ),
+    },
     "preparation": {
         "noised": tuple(
             f"daskfc.secure.prepare.{step}"

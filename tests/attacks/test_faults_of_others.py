@@ -57,6 +57,7 @@ _SEEDED = {
     "secure/kmeans/coreset.py": "which samples stand for others",
     "secure/kmeans/noise.py": "where clusters begin",
     "secure/kmeans/on_sums.py": "where clusters begin",
+    "secure/kmeans/private/approach.py": "where clusters begin",
     "secure/three_parties/tasks.py": "where clusters begin",
 }
 

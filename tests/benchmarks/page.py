@@ -74,6 +74,8 @@ ABOUT = {
     "are those of this machine, whose cores all parties share; those of the processor are of the "
     "server's busiest process and of the busiest client, and the larger one is the time where each "
     "has a core of its own.",
+    "Federated k-means as samples grow": "Ten overlapping groups, 64 features, ten clients of one "
+    "thread each on this machine; what a client uploads does not hang on the samples.",
     "Labels on shares of three clients": "Whole numbers in groups, four clients of which three "
     "compute, on one machine, with the threads that parties have by default. *Trips and bytes*: "
     "what rounds of three trips of 50 ms, and bytes at 100 Mbit/s, would take on top.",

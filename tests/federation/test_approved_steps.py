@@ -19,11 +19,14 @@ from daskfc.federation.methods.samples import own_labels
 from daskfc.federation.steps.calls import Forward
 from daskfc.federation.steps.handles import InnerCall, Slot
 from daskfc.federation.steps.uses import identity, uses_of
-from daskfc.protocols import FederatedKernelKMeans, FedSC, OmniFC
+from daskfc.protocols import FederatedKernelKMeans, FederatedKMeans, FedSC, OmniFC
 from daskfc.protocols.fedsc.party import samples_of
 from daskfc.protocols.fedsc.privacy.noise import DataNoise
+from daskfc.protocols.federated_kmeans.party import own_rows
 from daskfc.secure.distances.parties.party import encode_rows
+from daskfc.secure.kmeans.on_sums import first_moments
 from daskfc.secure.prepare.steps import zero_rows
+from daskfc.secure.sums.interpoint import interpoint_moments
 from daskfc.secure.sums.plain import plain_part
 from daskfc.site import RunRequest
 from daskfc.site.approved import Protocol, StepUse
@@ -105,6 +108,16 @@ class TestAtSites:
         begin(connected, noise=noise)
         with refused():
             connected.wait(list(connected.on_clients(samples_of, noise=None).values()))
+
+    def test_sums_do_not_leave_without_the_noise_that_was_announced(self, connected):
+        noise = {"epsilon": 1.0, "delta": 1e-5}
+        begin(connected, FederatedKMeans, noise={**noise, "largest_norm": 1.0})
+        rows = connected.on_clients(own_rows)
+        with refused():
+            connected.wait(list(connected.on_clients(first_moments, rows).values()))
+        begin(connected, FederatedKernelKMeans, noise=noise, n_features=8)
+        with refused():
+            connected.wait(list(connected.on_clients(interpoint_moments, "gaussian").values()))
 
     @pytest.mark.parametrize("noise", [DataNoise(1e-4), DataNoise(1e-4, 10.0, 1e-5)])
     def test_samples_do_not_leave_with_less_noise_than_was_announced(self, connected, noise):

@@ -22,6 +22,8 @@ from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.party import noisy_gram
 from daskfc.secure.distances.parties.party import encode_rows
 from daskfc.secure.kmeans.noise import LloydNoise, noisy_sums
+from daskfc.secure.kmeans.private.noise import StartedNoise, noisy_offsets
+from daskfc.secure.kmeans.private.noise import noisy_moments as noisy_products
 from daskfc.secure.prepare.declared import noisy_moments
 from daskfc.secure.profiles.steps import own_groups
 from daskfc.secure.sums.masked import agree
@@ -87,6 +89,21 @@ def changed(noise, **fields):
             "noise",
         ),
         (noisy_sums, {"noise": LloydNoise(3.0, 1.0), "n_shares": 50}, fk(), "n_shares"),
+        (noisy_products, {"noise": StartedNoise(2.0, 1.0), "n_shares": 5}, fk(), None),
+        (
+            noisy_products,
+            {"noise": StartedNoise(2.0, 1.0), "n_shares": 5},
+            fk({"multiplier": 4.0, "delta": 1e-5}),
+            "noise",
+        ),
+        (noisy_products, {"noise": StartedNoise(2.0, 1.0), "n_shares": 6}, fk(), "n_shares"),
+        (
+            noisy_offsets,
+            {"noise": StartedNoise(3.9, 1.0), "n_shares": 5},
+            fk({"multiplier": 4.0, "delta": 1e-5}),
+            "noise",
+        ),
+        (noisy_offsets, {"noise": StartedNoise(2.0, 1.0), "n_shares": 50}, fk(), "n_shares"),
         (noisy_moments, {"n_shares": 10**9}, Announced({}, CLIENTS), "n_shares"),
         (
             tell_features,

@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 
 from daskfc.errors import InvalidInput
 from daskfc.privacy import rows_between_sums, rows_by_centres
+from daskfc.protocols.federated_kmeans.estimator import LLOYD_ROUNDS
 from pipelines.attacks import kmeans
 from pipelines.attacks.kmeans import CASES
 
@@ -88,11 +89,12 @@ def test_the_page_has_the_curve_of_rounds(name, n):
         assert f"| {what} | {n} | {row} |" in page()
 
 
+@pytest.mark.parametrize("lloyd_rounds", [0, LLOYD_ROUNDS])
 @pytest.mark.parametrize(("name", "n"), CASES)
-def test_what_is_opened_now_tells_no_row(name, n):
-    for embedded in (False, True):
+def test_what_is_opened_now_tells_no_row(name, n, lloyd_rounds):
+    for embedded in (False, True) if not lloyd_rounds else (False,):
         rows, k = kmeans.rows_of(name, n, embedded)
-        told = kmeans.opened_now(rows, k)
+        told = kmeans.opened_now(rows, k, lloyd_rounds=lloyd_rounds)
         inside = told.inside(rows).astype(float)
         np.testing.assert_allclose(inside @ rows, told.sums, atol=1e-7)  # the attack has the truth
         np.testing.assert_array_equal(inside.sum(axis=1), told.counts)

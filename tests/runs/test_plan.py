@@ -111,15 +111,25 @@ def _lloyd(model):
 
 def _kernel(model):
     kept = [len(one.values) for one in model.eigenpairs_]
-    counts = Counter(row.message for row in model.ledger_)
-    vectors, proposals = counts["LanczosVectors"], counts["KMeansProposal"]
-    groups = [row.shapes["counts"][0] for row in model.ledger_ if row.message == "KMeansCounts"]
+    vectors = Counter(row.message for row in model.ledger_)["LanczosVectors"]
     return {
         "eigenpairs that later iterations keep": round(np.mean(kept[1:] or kept)),
         "rounds of Lanczos in an iteration": vectors / 5 / len(kept),
+        **_means(model),
+    }
+
+
+def _means(model):
+    proposals = Counter(row.message for row in model.ledger_)["KMeansProposal"]
+    groups = [row.shapes["counts"][0] for row in model.ledger_ if row.message == "KMeansCounts"]
+    return {
         "rounds of k-means": proposals / 5 - 2,  # and the mean of all, and the last one
         "groups of rows of each cluster, in k-means": np.mean(groups or [0]) / 3,
     }
+
+
+def _groups(model):
+    return {**_means(model), "rounds of Lloyd": 0}  # which count as others
 
 
 def _rounds(model):
@@ -170,6 +180,11 @@ CASES = {
     ),
     "kCAGC": ("columns", "kCAGC", ONE_START, _lloyd),
     "kCAGC, basic": ("columns", "kCAGC", {**ONE_START, "variant": "basic"}, _lloyd),
+    "k-means": ("samples", "FederatedKMeans", {}, _groups),
+    "k-means, noise": (
+        "samples", "FederatedKMeans",
+        {"noise": {"epsilon": 1.0, "delta": 1e-5, "largest_norm": 9.0}}, _nothing,
+    ),
     "fk": ("samples", "FederatedKernelKMeans", {"n_features": 50, "iterations": 2}, _kernel),
     "fk, Lanczos and sums": (
         "samples", "FederatedKernelKMeans",

@@ -62,6 +62,9 @@ NOISY = {
         solver="gram",
         clustering="sums",
     ),
+    "k-means-noise": _case(
+        "FederatedKMeans", noise={"epsilon": 9.0, "delta": 1e-5, "largest_norm": 10.0}
+    ),
 }
 ON_ROWS = {
     "baselines": _case("central", compare=["k-FED", "MUFC", "FFCM", "FedMAvg", "DSC"]),
@@ -74,6 +77,7 @@ ON_ROWS = {
     "fedsc-coded": _case("FedSC", similarity="coded"),
     "fedsc-recovering": _case("FedSC", averaging="recovering"),
     "fedsc-plain": _case("FedSC", averaging="plain", diagnostics=True),
+    "k-means-sums": _case("FederatedKMeans"),
     "fk-kernel-baselines": _case("RFK-k-means", compare=["CE-PCA"]),
     "fk-lanczos": _kernel(solver="lanczos"),
     "fk-sums": _kernel(clustering="sums", averaging="recovering", kernel="laplacian"),

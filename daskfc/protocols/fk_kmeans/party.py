@@ -18,7 +18,7 @@ from daskfc.protocols.fk_kmeans.features import (
     block_rows,
     write_weighted,
 )
-from daskfc.protocols.fk_kmeans.maths.symmetric import packed
+from daskfc.linalg.symmetric import packed
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosVectors
 from daskfc.protocols.fk_kmeans.noise import ANNOUNCED, GramNoise
 from daskfc.secure.kmeans import nearest_labels

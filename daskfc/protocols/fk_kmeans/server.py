@@ -13,7 +13,7 @@ from daskfc.federation import Checkpoints
 from daskfc.federation.methods.samples import StoreContent
 from daskfc.protocols.fk_kmeans.maths.dspgd import n_kept
 from daskfc.protocols.fk_kmeans.maths.lanczos import Krylov, begin
-from daskfc.protocols.fk_kmeans.maths.symmetric import matrix_of
+from daskfc.linalg.symmetric import matrix_of
 from daskfc.protocols.fk_kmeans.messages import (
     Eigenpairs,
     FeaturePlan,

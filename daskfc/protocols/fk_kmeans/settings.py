@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from daskfc.protocols.fk_kmeans.maths.symmetric import packed_size
+from daskfc.linalg.symmetric import packed_size
 
 __all__ = ["IterationSettings", "SolverCost", "cheaper", "cost_of_gram", "cost_of_lanczos"]
 

@@ -4,6 +4,7 @@ from daskfc.baselines import stand_ins as baselines
 from daskfc.federation.planning import stand_ins as federation
 from daskfc.federation.planning.sizes import StandIns
 from daskfc.protocols.esfmc import stand_ins as esfmc
+from daskfc.protocols.federated_kmeans import stand_ins as federated_kmeans
 from daskfc.protocols.fedsc import stand_ins as fedsc
 from daskfc.protocols.fk_kmeans import stand_ins as fk_kmeans
 from daskfc.protocols.kcagc import stand_ins as kcagc
@@ -18,7 +19,7 @@ __all__ = ["STAND_INS"]
 
 _TABLES = (
     federation, sums, kmeans, distances, three_parties, omnifc, fedsc, kcagc, fk_kmeans, esfmc,
-    baselines,
+    federated_kmeans, baselines,
 )  # fmt: skip
 
 STAND_INS: StandIns = {

@@ -8,6 +8,8 @@ from daskfc.secure.kmeans.noise import LloydNoise
 from daskfc.secure.kmeans.on_coreset import KMeansOnCoreset
 from daskfc.secure.kmeans.on_noisy_sums import KMeansOnNoisySums
 from daskfc.secure.kmeans.on_sums import KMeansOnSums
+from daskfc.secure.kmeans.private.noise import StartedNoise
+from daskfc.secure.kmeans.private.on_offsets import KMeansOnNoisyOffsets
 
 __all__ = [
     "KINDS",
@@ -15,10 +17,12 @@ __all__ = [
     "DistributedKMeans",
     "KMeansCenters",
     "KMeansOnCoreset",
+    "KMeansOnNoisyOffsets",
     "KMeansOnNoisySums",
     "KMeansOnSums",
     "KMeansPlan",
     "LloydNoise",
+    "StartedNoise",
     "nearest_labels",
     "open_kmeans",
     "own_clusters",

@@ -31,6 +31,8 @@ class KMeansPlan:
         Rounds of Lloyd's algorithm at most, at least 1.
     tolerance : float
         Rounds end when the inertia falls by a smaller share, at least 0.
+    lloyd_rounds : int
+        On sums: rounds of Lloyd's algorithm after the search, each on smaller groups, at most.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class KMeansPlan:
     n_init: int = 10
     max_iter: int = 100
     tolerance: float = 1e-4
+    lloyd_rounds: int = 0
 
     def __post_init__(self) -> None:
         check_params(
@@ -60,6 +63,7 @@ class KMeansPlan:
                 "n_init": integer(low=1),
                 "max_iter": integer(low=1),
                 "tolerance": real(low=0),
+                "lloyd_rounds": integer(low=0),
             },
         )
 
@@ -94,6 +98,7 @@ class DistributedKMeans(ABC):
 
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
+        self.n_rounds = 0  # of the last fit
 
     def fit(self, rows: PerClient[Local]) -> Clusters:
         """Cluster one array of each client.
@@ -109,10 +114,15 @@ class DistributedKMeans(ABC):
         Clusters
             With fewer distinct rows than clusters, some clusters are empty.
         """
+        self.n_rounds = 0
         centers = self._centers(rows)
         told = self._federation.tell(centers, clients=tuple(rows))
         labels = self._federation.on_clients(own_clusters, rows, told, clients=tuple(rows))
         return Clusters(centers, told, labels)
+
+    def _next_round(self) -> None:
+        self._federation.next_round()
+        self.n_rounds += 1
 
     @abstractmethod
     def _centers(self, rows: PerClient[Local]) -> Local[KMeansCenters]:

@@ -19,13 +19,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-__all__ = ["SMALLEST", "fresh_groups", "last_clusters", "moments_about", "split_groups"]
+__all__ = [
+    "SMALLEST",
+    "clusters_of_groups",
+    "fresh_groups",
+    "last_clusters",
+    "moments_about",
+    "split_groups",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 SMALLEST = 5  # ours, as profiles have it; no caller can lower it
+_BLOCK = 16384  # ours: rows at a time, so that no step holds squares of all rows
 
 
 def split_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
@@ -39,6 +47,12 @@ def fresh_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Int
     ids, alone, _ = _parts(counts, held, least)
     fresh: Integers = ids[alone & (alone.sum(axis=1, keepdims=True) > 1)]
     return fresh
+
+
+def clusters_of_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
+    """Return the cluster of each new group: where all its rows are but those that are too few."""
+    found: Integers = np.nonzero(_parts(counts, held, least)[1])[1]
+    return found
 
 
 def _home(counts: Integers, held: Booleans) -> Integers:
@@ -86,7 +100,13 @@ def _joined(edges: Integers, least: int) -> Booleans:
 def moments_about(rows: Floats, groups: Integers, n_groups: int, origin: Floats) -> Floats:
     """Return a client's count, Σ (x - origin), Σ (x - origin)² of groups, (n_groups, 1 + 2 s)."""
     total = np.zeros((n_groups, 1 + 2 * rows.shape[1]))
-    those = groups >= 0
-    apart = rows[those] - origin  # saves digits where rows lie far from 0
-    np.add.at(total, groups[those], np.hstack([np.ones((len(apart), 1)), apart, apart**2]))
+    for start in range(0, len(rows), _BLOCK):
+        own = groups[start : start + _BLOCK]
+        those = own >= 0
+        apart = rows[start : start + _BLOCK][those] - origin  # saves digits far from 0
+        place = (own[those], np.arange(len(apart)))
+        member = sparse.csr_array((np.ones(len(apart)), place), shape=(n_groups, len(apart)))
+        total[:, 0] += member.sum(axis=1)
+        total[:, 1 : 1 + rows.shape[1]] += member @ apart
+        total[:, 1 + rows.shape[1] :] += member @ np.square(apart)
     return total

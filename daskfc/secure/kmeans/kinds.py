@@ -9,6 +9,8 @@ from daskfc.secure.kmeans.noise import LloydNoise
 from daskfc.secure.kmeans.on_coreset import KMeansOnCoreset
 from daskfc.secure.kmeans.on_noisy_sums import KMeansOnNoisySums
 from daskfc.secure.kmeans.on_sums import KMeansOnSums
+from daskfc.secure.kmeans.private.noise import StartedNoise
+from daskfc.secure.kmeans.private.on_offsets import KMeansOnNoisyOffsets
 from daskfc.secure.sums import Aggregation, open_sum
 
 __all__ = ["KINDS", "open_kmeans"]
@@ -17,8 +19,9 @@ KINDS = ("coreset", "sums")
 
 _TAKES = {
     "coreset": {"n_init", "max_iter", "coreset_size"},
-    "sums": {"n_init", "max_iter", "tolerance", "sums"},
+    "sums": {"n_init", "max_iter", "tolerance", "lloyd_rounds", "sums"},
     "sums with noise": {"sums", "noise"},
+    "sums with noise from the start": {"n_init", "sums", "noise"},
 }
 
 
@@ -31,9 +34,10 @@ def open_kmeans(
     n_init: int | None = None,
     max_iter: int | None = None,
     tolerance: float | None = None,
+    lloyd_rounds: int | None = None,
     coreset_size: int | None = None,
     sums: Aggregation | None = None,
-    noise: LloydNoise | None = None,
+    noise: LloydNoise | StartedNoise | None = None,
 ) -> DistributedKMeans:
     """Return one way of clustering rows that stay at the clients.
 
@@ -48,18 +52,22 @@ def open_kmeans(
     seed : int
         Seed of all random draws but noise.
     n_init : int, optional
-        Starts; by default 10. Not with `noise`.
+        Starts; by default 10. Not with `LloydNoise`.
     max_iter : int, optional
         Rounds of Lloyd's algorithm at most; by default 100. Not with `noise`.
     tolerance : float, optional
         "sums": rounds end when the inertia falls by a smaller share; by default 1e-4. Not with
         `noise`.
+    lloyd_rounds : int, optional
+        "sums": rounds of Lloyd's algorithm after the search, at most; by default 0. Not with
+        `noise`.
     coreset_size : int, optional
         "coreset": rows that all clients together reveal; by default 1000.
     sums : Aggregation, optional
         "sums": how arrays are summed; by default ``open_sum(federation, "masked")``.
-    noise : LloydNoise, optional
-        "sums": makes the centres differentially private.
+    noise : LloydNoise or StartedNoise, optional
+        "sums": makes the centres differentially private; with the second, the start looks at the
+        rows, too.
 
     Returns
     -------
@@ -85,23 +93,29 @@ def open_kmeans(
         "n_init": n_init,
         "max_iter": max_iter,
         "tolerance": tolerance,
+        "lloyd_rounds": lloyd_rounds,
         "coreset_size": coreset_size,
         "sums": sums,
         "noise": noise,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    case = "sums with noise" if kind == "sums" and noise is not None else kind
+    case = kind
+    if kind == "sums" and noise is not None:
+        started = isinstance(noise, StartedNoise)
+        case = "sums with noise from the start" if started else "sums with noise"
     if odd := sorted(set(given) - _TAKES[case]):
         raise InvalidInput(
             f"a k-means on {case} has no parameter {odd[0]!r}; it has "
             f"{', '.join(sorted(_TAKES[case]))}. Leave it out."
         )
-    of_plan = {"n_init", "max_iter", "tolerance"}
+    of_plan = {"n_init", "max_iter", "tolerance", "lloyd_rounds"}
     plan = KMeansPlan(n_clusters, seed, **{k: v for k, v in given.items() if k in of_plan})
     if kind == "coreset":
         size = {k: v for k, v in given.items() if k == "coreset_size"}
         return KMeansOnCoreset(federation, plan, **size)
     summed = open_sum(federation, "masked") if sums is None else sums
+    if isinstance(noise, StartedNoise):
+        return KMeansOnNoisyOffsets(federation, plan, summed, noise)
     if noise is not None:
         return KMeansOnNoisySums(federation, n_clusters, seed, summed, noise)
     return KMeansOnSums(federation, plan, summed)

@@ -10,6 +10,7 @@ __all__ = [
     "KMeansCounts",
     "KMeansProgress",
     "KMeansProposal",
+    "KMeansReach",
     "LocalCost",
     "SampleSize",
 ]
@@ -96,3 +97,14 @@ class KMeansProgress(
     held_back: int  # rows in parts that are large enough but of too few clients
     bound: float
     clients: np.ndarray = array("client", dtype="str")
+
+
+class KMeansReach(
+    Message,
+    route="server → client",
+    reveals="centres that noisy sums gave, and how far from them rows count in full",
+):
+    """Centres of a round with noise; what goes farther from one is shortened to `radius`."""
+
+    centers: np.ndarray = array("cluster", "feature", dtype="float64")
+    radius: float

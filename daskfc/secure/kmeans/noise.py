@@ -26,6 +26,7 @@ from daskfc.secure.sums import Total
 from daskfc.seeds import generator, integer_seed
 
 __all__ = [
+    "ANNOUNCED",
     "LloydNoise",
     "centers_in_ball",
     "noisy_sums",
@@ -127,10 +128,11 @@ def _is_enough(noise: Any, asked: Announced) -> bool:
     return bool(noise.multiplier >= (announced.get("multiplier") or 0.0))
 
 
-_ANNOUNCED = Rule("noise with the multiplier that was announced, or a larger one", _is_enough)
+ANNOUNCED = Rule("noise with the multiplier that was announced, or a larger one", _is_enough)
+"""Of the noise that a client is asked to add."""
 
 
-@takes(noise=_ANNOUNCED, n_shares=at_most_honest)
+@takes(noise=ANNOUNCED, n_shares=at_most_honest)
 def noisy_sums(
     rows: Floats,
     centers: KMeansCenters,

@@ -78,7 +78,7 @@ class KMeansOnNoisySums(DistributedKMeans):
         own = rows.only(those)
         centers = federation.on_server(first_centers, counts, self._plan, noise)
         for number in range(noise.rounds):
-            federation.next_round()
+            self._next_round()
             told = federation.tell(centers, clients=those)
             parts = federation.inline(noisy_sums, own, told, noise, shares, number, clients=those)
             total = self._sums.sum(parts, max_abs=state.bound)

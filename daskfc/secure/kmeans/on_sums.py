@@ -9,7 +9,9 @@ Messages    KMeansProposal  server → client    k s floats a round
             a sum of at most m k (1 + 2 s)     in every round: over groups that are new
             KMeansProgress  server → caller    once a round
             KMeansCenters   server → client    once
-Departures  Lloyd's rounds run at the server, on groups; the last one alone is over all rows.
+Departures  Lloyd's rounds run at the server, on rows drawn from groups. After them, with
+            `lloyd_rounds`, groups split by the very centres of Lloyd's algorithm, and those rows
+            stay that are too few to split off; the last round alone moves nearly all rows.
 """
 
 import warnings
@@ -26,6 +28,7 @@ from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_e
 from daskfc.secure.kmeans.coreset import k_means
 from daskfc.secure.kmeans.groups import (
     SMALLEST,
+    clusters_of_groups,
     fresh_groups,
     last_clusters,
     moments_about,
@@ -50,6 +53,7 @@ Integers = NDArray[np.int64]
 _DRAWN = 4000  # ours: rows drawn to represent all groups, at most
 _PATIENCE = 2  # ours: rounds in a row without gain, after which groups are fine enough
 _GROUPS = 100  # ours: per cluster, at which groups are fine enough too
+_RESTS = 0.1  # ours: of the tolerance, below which a round of Lloyd's is the last but one
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Search:
     n_rounds: int = 0
     inertia: float = np.inf
     idle: int = 0
+    n_lloyd: int = 0  # the next round of Lloyd's, from 1 on; 0 in the search before
     settled: bool = False  # only the round of all rows is left
     held_back: int = 0  # rows in large parts of too few clients
 
@@ -121,20 +126,21 @@ class KMeansOnSums(DistributedKMeans):
         own = rows.only(those)
         groups = federation.on_clients(first_groups, own, clients=those)
         while True:
-            federation.next_round()
+            self._next_round()
             told = federation.tell(next_proposal, search, clients=those)
-            parts = federation.inline(own_counts, own, groups, told, clients=those)
+            near = federation.on_clients(own_nearest, own, told, clients=those)
+            parts = federation.inline(own_counts, groups, near, told, clients=those)
             total = sums.sum(parts, max_abs=LARGEST_COUNT)
             counts = federation.tell(counted, total, clients=those)
             if state.settled:
                 _warn_of(state.held_back, federation.smallest.clients)
                 break
-            groups = federation.on_clients(next_groups, own, groups, told, counts, clients=those)
+            groups = federation.on_clients(next_groups, groups, near, counts, clients=those)
             parts = federation.inline(fresh_moments, own, groups, told, counts, clients=those)
             found = sums.sum(parts, max_abs=state.bound)
             search = federation.on_server(advanced, search, total, found, plan)
             state = federation.publish(progress, search)
-        parts = federation.inline(last_moments, own, groups, told, counts, clients=those)
+        parts = federation.inline(last_moments, own, groups, near, told, counts, clients=those)
         total = sums.sum(parts, max_abs=state.bound)
         return federation.on_server(last_centers, search, total)
 
@@ -170,20 +176,21 @@ def all_moments(rows: Floats, proposal: KMeansProposal) -> Floats:
     return moments_about(rows, first_groups(rows), 1, proposal.origin)
 
 
-def own_counts(rows: Floats, groups: Integers, proposal: KMeansProposal) -> Floats:
+def own_nearest(rows: Floats, proposal: KMeansProposal) -> Integers:
+    """Return the nearest centre of each of a client's rows."""
+    return nearest_labels(rows, proposal.centers)
+
+
+def own_counts(groups: Integers, nearest: Integers, proposal: KMeansProposal) -> Floats:
     """Return `counts_and_holder` of a client's rows by group and nearest centre, (m, k)."""
-    found = np.zeros((proposal.n_groups, len(proposal.centers)))
-    np.add.at(found, (groups, nearest_labels(rows, proposal.centers)), 1.0)
-    return counts_and_holder(found)
+    m, k = proposal.n_groups, len(proposal.centers)
+    found = np.bincount(groups * k + nearest, minlength=m * k).reshape(m, k)
+    return counts_and_holder(found.astype(np.float64))
 
 
-def next_groups(
-    rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
-) -> Integers:
+def next_groups(groups: Integers, nearest: Integers, counts: KMeansCounts) -> Integers:
     """Return the new groups of a client's rows, split where parts are large enough."""
-    split: Integers = split_groups(counts.counts, counts.held, counts.least)[
-        groups, nearest_labels(rows, proposal.centers)
-    ]
+    split: Integers = split_groups(counts.counts, counts.held, counts.least)[groups, nearest]
     return split
 
 
@@ -198,10 +205,13 @@ def fresh_moments(
 
 
 def last_moments(
-    rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
+    rows: Floats,
+    groups: Integers,
+    nearest: Integers,
+    proposal: KMeansProposal,
+    counts: KMeansCounts,
 ) -> Floats:
     """Return a client's part of the sums over clusters, (k, 1 + 2 s)."""
-    nearest = nearest_labels(rows, proposal.centers)
     labels = last_clusters(counts.counts, counts.held, counts.least)[groups, nearest]
     return moments_about(rows, labels, len(proposal.centers), proposal.origin)
 
@@ -267,6 +277,8 @@ def advanced(
     moments[groups.min(axis=1)] = search.moments  # of a group that split: written over
     moments[fresh] = found.values
     after = replace(search, moments=moments, n_rounds=search.n_rounds + 1, held_back=held_back)
+    if search.n_lloyd:
+        return _moved(after, clusters_of_groups(table, told.held, told.least), plan)
     centers, inertia = _on_means(after, plan)
     # The difference is NaN before there are as many groups as clusters.
     gained = len(fresh) and not search.inertia - inertia <= plan.tolerance * inertia
@@ -275,8 +287,28 @@ def advanced(
     after = replace(after, inertia=min(inertia, search.inertia), idle=idle)
     if not (enough or after.n_rounds >= plan.max_iter):
         return _with_centers(after, plan)
-    after = replace(after, settled=True)
+    begins = min(1, plan.lloyd_rounds)
+    after = replace(after, settled=not begins, n_lloyd=begins, inertia=np.inf)
     return _with_centers(after, plan) if centers is None else replace(after, centers=centers)
+
+
+def _moved(search: Search, clusters: Integers, plan: KMeansPlan) -> Search:
+    """Return the search with the means of clusters of whole groups, a round of Lloyd's."""
+    counts, sums, squares = _columns(search.moments)
+    k = len(search.centers)
+    n = np.bincount(clusters, np.rint(counts), minlength=k)[:, None]
+    added = np.zeros((k, sums.shape[1]))
+    np.add.at(added, clusters, sums)
+    means = added / np.maximum(n, 1.0)
+    inertia = float(max(squares.sum() - (n * means**2).sum(), 0.0))
+    rests = not search.inertia - inertia > _RESTS * plan.tolerance * inertia
+    return replace(
+        search,
+        centers=np.where(n > 0, search.origin + means, search.centers),
+        inertia=inertia,
+        n_lloyd=search.n_lloyd + 1,
+        settled=rests or search.n_lloyd >= plan.lloyd_rounds,
+    )
 
 
 def last_centers(search: Search, total: Total) -> KMeansCenters:
@@ -308,7 +340,7 @@ def _with_centers(search: Search, plan: KMeansPlan) -> Search:
         drawn = np.repeat(np.arange(len(n)), n.astype(int))
     rows = means[drawn] + spread[drawn] * random.standard_normal((len(drawn), means.shape[1]))
     seed = integer_seed(plan.seed, "k-means on sums", search.n_rounds)
-    if search.idle and not search.settled:  # as many centres as before would split nothing
+    if search.idle and not (search.settled or search.n_lloyd):  # as many centres as before would split nothing
         k = min(2 * plan.n_clusters, max(plan.n_clusters, len(rows) // (2 * SMALLEST)))
         plan = replace(plan, n_clusters=k, n_init=1)
     centers, _ = k_means(rows, None, plan, seed, plan.n_init)

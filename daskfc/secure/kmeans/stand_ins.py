@@ -1,5 +1,6 @@
 """Stubs for the steps of a distributed k-means in a rehearsal."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,18 +8,23 @@ import numpy as np
 
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape
+from daskfc.linalg.symmetric import packed_size
 from daskfc.privacy import Noised
 from daskfc.secure.kmeans import clusters, coreset, noise, on_coreset, on_noisy_sums, on_sums
 from daskfc.secure.kmeans.clusters import KMeansPlan
 from daskfc.secure.kmeans.coreset import LocalSolution, sample_sizes
-from daskfc.secure.kmeans.messages import KMeansCenters, LocalCost, SampleSize
+from daskfc.secure.kmeans.messages import KMeansCenters, KMeansReach, LocalCost, SampleSize
 from daskfc.secure.kmeans.noise import LloydNoise
+from daskfc.secure.kmeans.private import approach, on_offsets
+from daskfc.secure.kmeans.private import noise as private
+from daskfc.secure.kmeans.private.noise import SEEDING, StartedNoise
 from daskfc.secure.sums import Total
 
 __all__ = ["STAND_INS"]
 
 _SAMPLED = "rows of the sample, of which each client has a share by its number of rows"
 _ROUNDS = 10  # ours: of k-means on sums, or ``max_iter`` if less; iris takes 8
+_LLOYD = 10  # ours: of Lloyd's after these, where a method has any
 _GROUPS = 4  # ours: per cluster, in all rounds
 
 
@@ -43,6 +49,8 @@ def _begun(total: Total, plan: KMeansPlan) -> _Search:
 def _advanced(search: _Search, plan: KMeansPlan, rehearsal: Rehearsal) -> _Search:
     number = search.n_rounds + 1
     most = rehearsal.assume("rounds of k-means", min(_ROUNDS, plan.max_iter))
+    if plan.lloyd_rounds:
+        most += rehearsal.assume("rounds of Lloyd", min(_LLOYD, plan.lloyd_rounds))
     return replace(search, n_rounds=number, settled=number >= most)
 
 
@@ -60,6 +68,32 @@ def _proposal(search: _Search, rehearsal: Rehearsal) -> Sizes:
 
 def _noisy_sums(centers: KMeansCenters, noise: LloydNoise) -> Noised:
     k, s = centers.centers.shape
+    return Noised(of_shape(k, 1 + s), noise.multiplier)
+
+
+# -- on noisy offsets -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Approach:
+    """The sizes of a state between two rounds."""
+
+    n_centers: int
+    n_features: int
+
+
+def _approached(state: _Approach, plan: KMeansPlan, number: int) -> _Approach:
+    joined = number + 1 >= SEEDING
+    return replace(state, n_centers=plan.n_clusters if joined else state.n_centers)
+
+
+def _noisy_moments(rows: np.ndarray, noise: StartedNoise) -> Noised:
+    s = rows.shape[1]
+    return Noised(of_shape(s + packed_size(s)), noise.multiplier)
+
+
+def _noisy_offsets(told: KMeansReach, noise: StartedNoise) -> Noised:
+    k, s = told.centers.shape
     return Noised(of_shape(k, 1 + s), noise.multiplier)
 
 
@@ -91,11 +125,12 @@ STAND_INS: StandIns = {
     on_sums.all_moments: lambda proposal: of_shape(1, 1 + 2 * len(proposal.origin)),
     on_sums.centred: lambda search: replace(search, settled=search.n_clusters == 1),
     on_sums.first_groups: lambda rows: of_shape(len(rows), dtype="int64"),
+    on_sums.own_nearest: lambda rows: of_shape(len(rows), dtype="int64"),
     on_sums.own_counts: lambda proposal: of_shape(proposal.n_groups, len(proposal.centers)),
     on_sums.counted: lambda total: Sizes(
         group=total.values.shape[0], cluster=total.values.shape[1]
     ),
-    on_sums.next_groups: lambda rows: of_shape(len(rows), dtype="int64"),
+    on_sums.next_groups: lambda groups: of_shape(len(groups), dtype="int64"),
     on_sums.fresh_moments: lambda proposal: of_shape(
         proposal.n_groups, 1 + 2 * len(proposal.origin)
     ),
@@ -107,6 +142,17 @@ STAND_INS: StandIns = {
     on_noisy_sums.public_bound: lambda counts: _told(False, counts.terms),
     on_noisy_sums.first_centers: lambda counts: Sizes(feature=len(counts.values)),
     noise.noisy_sums: _noisy_sums,
+    on_offsets.bound_of_noise: lambda counts: _told(False, counts.terms),
+    private.noisy_moments: _noisy_moments,
+    private.noisy_offsets: _noisy_offsets,
+    approach.started: lambda counts, plan: _Approach(
+        approach.OVER * plan.n_clusters, len(counts.values)
+    ),
+    approach.approached: _approached,
+    approach.reach_of: lambda state: Sizes(cluster=state.n_centers, feature=state.n_features),
+    approach.ended: lambda state: KMeansCenters(
+        of_shape(state.n_centers, state.n_features), math.nan
+    ),
     coreset.local_solution: _local_solution,
     on_coreset.told_sizes: _told_sizes,
     coreset.coreset_part: lambda rows, solution, size: Sizes(

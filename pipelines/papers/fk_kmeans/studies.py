@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from daskfc.protocols.fk_kmeans.maths.symmetric import packed_size
+from daskfc.linalg.symmetric import packed_size
 from pipelines.papers.fk_kmeans.attack import CLOSE, MOST_STARTS, STARTS
 from pipelines.papers.fk_kmeans.fits import DELTA, NOISY_ROUNDS
 from pipelines.papers.fk_kmeans.scale import LANDMARKS

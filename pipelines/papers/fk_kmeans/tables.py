@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from daskfc.protocols.fk_kmeans.maths.symmetric import packed_size
+from daskfc.linalg.symmetric import packed_size
 from pipelines.papers.fk_kmeans.quality import ON_SUMS, OURS
 from pipelines.papers.fk_kmeans.studies import attack, noise, rounds, scale, speed
 from pipelines.papers.fk_kmeans.text import (

@@ -9,6 +9,7 @@ from pipelines.papers.esfmc.tables import INTRO as ESFMC
 from pipelines.papers.fedsc.tables import INTRO as FEDSC
 from pipelines.papers.fk_kmeans.tables import INTRO as FK_KMEANS
 from pipelines.papers.kcagc.tables import INTRO as KCAGC
+from pipelines.papers.kmeans.tables import INTRO as K_MEANS
 from pipelines.papers.omnifc.battery_tables import INTRO as PUBLIC_DATA
 from pipelines.papers.omnifc.tables import INTRO as OMNIFC
 from pipelines.papers.overview import overview
@@ -19,6 +20,7 @@ INTROS = {
     "esfmc": ESFMC,
     "fedsc": FEDSC,
     "fk-kmeans": FK_KMEANS,
+    "k-means": K_MEANS,
     "kcagc": KCAGC,
     "omnifc": OMNIFC,
     "omnifc-public-data": PUBLIC_DATA,

@@ -16,7 +16,7 @@ from daskfc.protocols.fk_kmeans.maths.dspgd import (
     weighted,
 )
 from daskfc.protocols.fk_kmeans.maths.lanczos import begin
-from daskfc.protocols.fk_kmeans.maths.symmetric import matrix_of, packed, packed_size
+from daskfc.linalg.symmetric import matrix_of, packed, packed_size
 from daskfc.protocols.fk_kmeans.settings import cheaper, cost_of_gram, cost_of_lanczos
 from tests.protocols.fk_kmeans.oracle import dspgd
 

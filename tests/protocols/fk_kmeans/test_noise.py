@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from daskfc.coding import SecretKey
-from daskfc.protocols.fk_kmeans.maths.symmetric import packed, packed_size
+from daskfc.linalg.symmetric import packed, packed_size
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs
 from daskfc.protocols.fk_kmeans.noise import SENSITIVITY, GramNoise, noise_of
 from daskfc.protocols.fk_kmeans.party import Iterate, WeightedRows, noisy_gram

@@ -1,0 +1,26 @@
+"""Federated k-means: the steps of clients besides those of `daskfc.secure.kmeans`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.federation import LabelledSamples, own_labels
+from daskfc.secure.kmeans import nearest_labels
+from daskfc.stores import ClientStore
+
+__all__ = ["labelled_new", "own_rows"]
+
+Floats = NDArray[np.float64]
+
+
+def own_rows(data: ClientStore) -> Floats:
+    """Return a client's samples, (n_m, d), which stay in its memory for the fit."""
+    rows = np.empty((data.n_samples, data.n_features))
+    for start, block in data.blocks():
+        rows[start : start + len(block)] = block
+    return rows
+
+
+def labelled_new(new: ClientStore, centers: Floats) -> LabelledSamples:
+    """Label new samples by the nearest of centres (k, d)."""
+    labels = [nearest_labels(block, centers) for _, block in new.blocks()]
+    return own_labels(new, np.concatenate([np.empty(0, dtype=np.int64), *labels]))
