@@ -7,7 +7,15 @@ from daskfc.protocols.fk_kmeans import FederatedKernelKMeans
 from daskfc.protocols.kcagc import KCAGC
 from daskfc.protocols.omnifc import OmniFC
 
-__all__ = ["ESFMC", "KCAGC", "METHODS", "FedSC", "FederatedKMeans", "FederatedKernelKMeans", "OmniFC"]
+__all__ = [
+    "ESFMC",
+    "KCAGC",
+    "METHODS",
+    "FedSC",
+    "FederatedKMeans",
+    "FederatedKernelKMeans",
+    "OmniFC",
+]
 
 METHODS = {
     "FederatedKMeans": FederatedKMeans,

@@ -101,7 +101,7 @@ def _means(moments: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 
 def opened_now(rows: np.ndarray, k: int, n_init: int = 10, lloyd_rounds: int = 0) -> Opened:
-    """Return the sums that k-means on sums opens, and FederatedKMeans with its rounds of Lloyd's."""
+    """Return the sums that k-means on sums opens; FederatedKMeans has rounds of Lloyd's."""
     plan, told = KMeansPlan(k, seed=0, n_init=n_init, lloyd_rounds=lloyd_rounds), []
     values = [on_sums.first_moments(rows)]
     search = on_sums.begun(Total(values[0], 0.0, ("a",)), plan)

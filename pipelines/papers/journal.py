@@ -74,7 +74,7 @@ def command_line(
     Returns
     -------
     args : argparse.Namespace
-        ``data`` if it is needed, ``out``, ``records``, ``pipeline`` if there is one, and the limits.
+        ``data`` and ``pipeline`` where they are there, ``out``, ``records``, and the limits.
     chosen : list of str
         The parts to run.
     """

@@ -20,9 +20,9 @@ from daskfc.federation.steps.calls import Forward
 from daskfc.federation.steps.handles import InnerCall, Slot
 from daskfc.federation.steps.uses import identity, uses_of
 from daskfc.protocols import FederatedKernelKMeans, FederatedKMeans, FedSC, OmniFC
+from daskfc.protocols.federated_kmeans.party import own_rows
 from daskfc.protocols.fedsc.party import samples_of
 from daskfc.protocols.fedsc.privacy.noise import DataNoise
-from daskfc.protocols.federated_kmeans.party import own_rows
 from daskfc.secure.distances.parties.party import encode_rows
 from daskfc.secure.kmeans.on_sums import first_moments
 from daskfc.secure.prepare.steps import zero_rows

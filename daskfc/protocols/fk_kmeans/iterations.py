@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from daskfc import seeds
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.linalg.symmetric import packed_size
 from daskfc.protocols.fk_kmeans import party, server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, relative_change
-from daskfc.linalg.symmetric import packed_size
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosProgress
 from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.settings import IterationSettings

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
 from daskfc.federation.steps.rules import at_most_honest, takes
+from daskfc.linalg.symmetric import packed
 from daskfc.privacy import Noised, input_digest
 from daskfc.protocols.fk_kmeans.features import (
     FeatureSettings,
@@ -18,7 +19,6 @@ from daskfc.protocols.fk_kmeans.features import (
     block_rows,
     write_weighted,
 )
-from daskfc.linalg.symmetric import packed
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosVectors
 from daskfc.protocols.fk_kmeans.noise import ANNOUNCED, GramNoise
 from daskfc.secure.kmeans import nearest_labels

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import Checkpoints
 from daskfc.federation.methods.samples import StoreContent
+from daskfc.linalg.symmetric import matrix_of
 from daskfc.protocols.fk_kmeans.maths.dspgd import n_kept
 from daskfc.protocols.fk_kmeans.maths.lanczos import Krylov, begin
-from daskfc.linalg.symmetric import matrix_of
 from daskfc.protocols.fk_kmeans.messages import (
     Eigenpairs,
     FeaturePlan,

@@ -11,10 +11,10 @@ import numpy as np
 
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
+from daskfc.linalg.symmetric import packed_size
 from daskfc.privacy import Noised
 from daskfc.protocols.fk_kmeans import party, server, uncompressed
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
-from daskfc.linalg.symmetric import packed_size
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs, FeaturePlan, LanczosProgress
 from daskfc.protocols.fk_kmeans.settings import cost_of_lanczos
 from daskfc.secure.sums import Total

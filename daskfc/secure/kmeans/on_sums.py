@@ -340,7 +340,9 @@ def _with_centers(search: Search, plan: KMeansPlan) -> Search:
         drawn = np.repeat(np.arange(len(n)), n.astype(int))
     rows = means[drawn] + spread[drawn] * random.standard_normal((len(drawn), means.shape[1]))
     seed = integer_seed(plan.seed, "k-means on sums", search.n_rounds)
-    if search.idle and not (search.settled or search.n_lloyd):  # as many centres as before would split nothing
+    if search.idle and not (
+        search.settled or search.n_lloyd
+    ):  # as many centres as before would split nothing
         k = min(2 * plan.n_clusters, max(plan.n_clusters, len(rows) // (2 * SMALLEST)))
         plan = replace(plan, n_clusters=k, n_init=1)
     centers, _ = k_means(rows, None, plan, seed, plan.n_init)

@@ -62,8 +62,12 @@ SETS: dict[str, Callable[[], Rows]] = {
     "digits": lambda: Rows(load_digits().data, K),
     "blobs": lambda: Rows(make_blobs(5000, 4, centers=6, random_state=0)[0], 6),
     "moons": lambda: Rows(make_moons(5000, noise=0.1, random_state=0)[0], 6),
-    "cube": lambda: Rows(cube(10_000, 3), 8),
-    "unequal clouds": lambda: Rows(unequal(20_000, 8), K),
+    "cube, d = 3": lambda: Rows(cube(10_000, 3), 8),
+    "unequal clouds, d = 2": lambda: Rows(unequal(20_000, 2), K),
+    "unequal clouds, d = 8": lambda: Rows(unequal(20_000, 8), K),
+    "unequal clouds, d = 32": lambda: Rows(unequal(20_000, 32), K),
+    "clouds with tails, d = 8": lambda: Rows(tails(20_000, 8), K),
+    "cube, d = 8": lambda: Rows(cube(20_000, 8), K),
 }
 """Sets for fits without noise."""
 

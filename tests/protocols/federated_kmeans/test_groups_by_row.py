@@ -36,6 +36,10 @@ def told_of(ledger, kind, receiver="a"):
     return [one.content for one in ledger if one.message == kind and one.receiver == receiver]
 
 
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
 def unequal(n, d, k=10, seed=0):
     """Clouds of unequal sizes and widths that overlap."""
     random = np.random.default_rng(seed)
@@ -44,22 +48,28 @@ def unequal(n, d, k=10, seed=0):
     return places[kinds] + random.normal(size=(n, d)) * random.uniform(0.5, 1.5, k)[kinds, None]
 
 
-SETS = {  # rows, clusters, and the most that the inertia may be over scikit-learn's
-    "blobs": (lambda: make_blobs(5000, 4, centers=6, random_state=0)[0], 6, 1.001),
-    "moons": (lambda: make_moons(5000, noise=0.1, random_state=0)[0], 6, 1.001),
-    "cube": (lambda: np.random.default_rng(0).uniform(size=(10_000, 3)), 8, 1.001),
-    "unequal": (lambda: unequal(20_000, 8), 10, 1.001),
-    "digits": (lambda: load_digits().data, 10, 1.001),
-    "breast cancer": (lambda: StandardScaler().fit_transform(load_breast_cancer().data), 2, 1.001),
-    "wine": (lambda: StandardScaler().fit_transform(load_wine().data), 3, 1.001),
-    "iris": (lambda: load_iris().data, 3, 1.001),
+SETS = {  # of 5,000 rows and more: rows, clusters
+    "blobs": (lambda: make_blobs(5000, 4, centers=6, random_state=0)[0], 6),
+    "moons": (lambda: make_moons(5000, noise=0.1, random_state=0)[0], 6),
+    "cube": (lambda: rng(0).uniform(size=(10_000, 3)), 8),
+    "cube, 8 features": (lambda: rng(0).uniform(size=(20_000, 8)), 10),
+    "unequal": (lambda: unequal(20_000, 8), 10),
+    "unequal, 2 features": (lambda: unequal(20_000, 2), 10),
+    "unequal, 32 features": (lambda: unequal(10_000, 32), 10),
+    "tails": (lambda: unequal(10_000, 8) + rng(2).standard_t(3, size=(10_000, 8)), 10),
+}
+FEW = {  # where parts of groups are often too small
+    "digits": (lambda: load_digits().data, 10),
+    "breast cancer": (lambda: StandardScaler().fit_transform(load_breast_cancer().data), 2),
+    "wine": (lambda: StandardScaler().fit_transform(load_wine().data), 3),
+    "iris": (lambda: load_iris().data, 3),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", [*SETS, *FEW])
 def test_the_inertia_is_that_of_pooled_rows(name):
-    load, k, most = SETS[name]
+    (load, k), most = (SETS[name], 1.001) if name in SETS else (FEW[name], 1.015)
     rows = load()
     pooled = KMeans(k, n_init=10, random_state=0).fit(rows)
     found, _ = fitted(rows, k)
@@ -70,7 +80,7 @@ def test_the_inertia_is_that_of_pooled_rows(name):
 def test_counts_groups_and_centres_are_those_of_a_slow_rewrite(k):
     rows = load_iris().data + 0.001 * np.random.default_rng(1).normal(size=(150, 4))
     found, ledger = fitted(rows, k)
-    told = told_of(ledger, "KMeansProposal")
+    told = told_of(ledger, "KMeansProposal")[1:]  # after the mean of all
     replayed = rounds(rows, [one.centers for one in told])
     for one, sent in zip(replayed, told_of(ledger, "KMeansCounts"), strict=True):
         width = sent.counts.shape[1]
@@ -82,6 +92,7 @@ def test_counts_groups_and_centres_are_those_of_a_slow_rewrite(k):
     lloyd = [
         np.allclose(means(rows, one.kept, before.centers), then.centers, atol=1e-9)
         for one, before, then in zip(replayed, told, told[1:], strict=False)
+        if before.centers.shape == then.centers.shape
     ]
     assert lloyd[-1]
     assert 1 < sum(lloyd) < len(lloyd)
@@ -91,7 +102,7 @@ def test_no_combination_of_what_is_opened_is_over_few_rows():
     """Of all sums of all rounds: any four rows may be left out, and no rank is lost."""
     rows = make_blobs(160, 2, centers=3, cluster_std=2.0, random_state=3)[0]
     _, ledger = fitted(rows, 3)
-    replayed = rounds(rows, [one.centers for one in told_of(ledger, "KMeansProposal")])
+    replayed = rounds(rows, [one.centers for one in told_of(ledger, "KMeansProposal")[1:]])
     names = [one.groups for one in replayed]
     W = [[name == group for name in own] for own in names for group in sorted(set(own))]
     last = last_labels(replayed[-1], 3)

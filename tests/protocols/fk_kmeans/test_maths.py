@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from daskfc.clustering.kernels.features import Kernel
+from daskfc.linalg.symmetric import matrix_of, packed, packed_size
 from daskfc.protocols.fk_kmeans.maths.dspgd import (
     Iteration,
     change_of_whole,
@@ -16,7 +17,6 @@ from daskfc.protocols.fk_kmeans.maths.dspgd import (
     weighted,
 )
 from daskfc.protocols.fk_kmeans.maths.lanczos import begin
-from daskfc.linalg.symmetric import matrix_of, packed, packed_size
 from daskfc.protocols.fk_kmeans.settings import cheaper, cost_of_gram, cost_of_lanczos
 from tests.protocols.fk_kmeans.oracle import dspgd
 

@@ -134,7 +134,11 @@ def _within(state: Approach, means: Floats, counts: Floats, sigma: float) -> flo
 
 
 def _split(
-    means: Floats, counts: Floats, there: NDArray[np.bool_], step: float, random: np.random.Generator
+    means: Floats,
+    counts: Floats,
+    there: NDArray[np.bool_],
+    step: float,
+    random: np.random.Generator,
 ) -> None:
     """Move centres without rows beside those with most, in place."""
     order = [int(i) for i in np.argsort(-counts, kind="stable") if there[i]]
