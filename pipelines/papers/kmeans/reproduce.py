@@ -5,7 +5,7 @@
 Ten minutes on two cores. Sets are scikit-learn's own or generated; clients are processes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -36,7 +36,7 @@ def inertia(X: np.ndarray, centers: np.ndarray) -> float:
     return sum(float(squared_distances(x, centers).min(axis=1).sum()) for x in blocks)
 
 
-def fits(rows: Rows, noises: list[dict | None]) -> Iterator[Record]:
+def fits(rows: Rows, noises: Sequence[dict[str, float] | None]) -> Iterator[Record]:
     """Yield inertias over scikit-learn's, of ten starts, for each noise and seed."""
     exact = KMeans(rows.k, n_init=10, random_state=0).fit(rows.X).inertia_
     order = generator(0, "clients").permutation(len(rows.X))
@@ -58,10 +58,10 @@ def fits(rows: Rows, noises: list[dict | None]) -> Iterator[Record]:
                 }
 
 
-def noises_of(rows: Rows) -> list[dict | None]:
-    """Return no noise, and that of every ε."""
+def noises_of(rows: Rows) -> list[dict[str, float]]:
+    """Return the noise of every ε."""
     known = {"delta": DELTA, "largest_norm": rows.largest_norm}
-    return [None, *({"epsilon": epsilon, **known} for epsilon in EPSILONS)]
+    return [{"epsilon": epsilon, **known} for epsilon in EPSILONS]
 
 
 def pieces(part: str) -> Iterator[tuple[str, Iterator[Record]]]:

@@ -27,7 +27,7 @@ ABOUT = {
         "With noise, 50,000 samples",
         "δ = 1e-06, a sample replaced; the largest norm is one that most rows do not exceed. Goal "
         "at ε = 1: at most 1.1. Noise is the operating system's, so that another run finds other "
-        "numbers. *∞*: without noise.",
+        "numbers. In brackets the largest ratio.",
     ),
     "samples": (
         "With noise, by the number of samples",
@@ -63,8 +63,7 @@ def _table(part: str, records: Sequence[Record]) -> str:
     if part == "inertia":
         return markdown_table([*names, "ratio", "largest", "rounds", "kB"], rows)
     told = dict.fromkeys(one["epsilon"] for one in records)
-    levels_told = ["ε = ∞" if e is None else f"ε = {e:g}" for e in told]
-    return markdown_table([*names, *levels_told], rows)
+    return markdown_table([*names, *(f"ε = {epsilon:g}" for epsilon in told)], rows)
 
 
 def _ratios(records: Iterable[Record], digits: int) -> tuple[str, str]:

@@ -99,7 +99,8 @@ def approached(
         means, counts = _joined(state, means[there], counts[there], plan)
         there = np.ones(len(means), dtype=bool)
     elif number + 1 == SEEDING:  # noise hides nearly all
-        means, counts, there = (one[: plan.n_clusters] for one in (means, counts, there))
+        k = plan.n_clusters
+        means, counts, there = means[:k], counts[:k], there[:k]
     elif seeding:
         means = state.mean + (means - state.mean) @ state.axes @ state.axes.T
     within = _within(state, means[there], counts[there], sigma)
