@@ -111,7 +111,7 @@ def _lloyd(model):
 
 def _kernel(model):
     kept = [len(one.values) for one in model.eigenpairs_]
-    vectors = Counter(row.message for row in model.ledger_)["LanczosVectors"]
+    vectors = sum(row.message == "LanczosVectors" for row in model.ledger_)
     return {
         "eigenpairs that later iterations keep": round(np.mean(kept[1:] or kept)),
         "rounds of Lanczos in an iteration": vectors / 5 / len(kept),
@@ -120,16 +120,13 @@ def _kernel(model):
 
 
 def _means(model):
-    proposals = Counter(row.message for row in model.ledger_)["KMeansProposal"]
+    proposals = [row for row in model.ledger_ if row.message == "KMeansProposal"]
     groups = [row.shapes["counts"][0] for row in model.ledger_ if row.message == "KMeansCounts"]
     return {
-        "rounds of k-means": proposals / 5 - 2,  # and the mean of all, and the last one
+        "rounds of k-means": len(proposals) / 5 - 2,  # and the mean of all, and the last one
+        "rounds of Lloyd": 0,  # of which there are none, or which are among these
         "groups of rows of each cluster, in k-means": np.mean(groups or [0]) / 3,
     }
-
-
-def _groups(model):
-    return {**_means(model), "rounds of Lloyd": 0}  # which count as others
 
 
 def _rounds(model):
@@ -149,6 +146,8 @@ def _primes(model):
     return {}
 
 
+LANCZOS = {"n_features": 50, "iterations": 1, "solver": "lanczos", "clustering": "sums"}
+NOISE = {"epsilon": 1.0, "delta": 1e-5, "largest_norm": 9.0}
 ONE_START = {"n_init": 1, "filter_order": 2}
 FEW = {"rounds": 3, "local_epochs": 2, "pretraining_epochs": 1}
 CASES = {
@@ -171,8 +170,7 @@ CASES = {
     "FedSC, coded": ("samples", "FedSC", {"rounds": 2, "similarity": "coded"}, _primes),
     "FedSC, recovering": ("samples", "FedSC", {"rounds": 2, "averaging": "recovering"}, _nothing),
     "FedSC, some take part": (
-        "samples", "FedSC", {"rounds": 2, "participation": 0.6, "allow_few": True}, _nothing,
-    ),
+        "samples", "FedSC", {"rounds": 2, "participation": 0.6, "allow_few": True}, _nothing),
     "FedSC, noise on factors": (
         "samples", "FedSC",
         {"rounds": 2, "kernel_width": 2.0, "n_atoms": 8, "start": "normal",
@@ -180,16 +178,10 @@ CASES = {
     ),
     "kCAGC": ("columns", "kCAGC", ONE_START, _lloyd),
     "kCAGC, basic": ("columns", "kCAGC", {**ONE_START, "variant": "basic"}, _lloyd),
-    "k-means": ("samples", "FederatedKMeans", {}, _groups),
-    "k-means, noise": (
-        "samples", "FederatedKMeans",
-        {"noise": {"epsilon": 1.0, "delta": 1e-5, "largest_norm": 9.0}}, _nothing,
-    ),
+    "k-means": ("samples", "FederatedKMeans", {}, _means),
+    "k-means, noise": ("samples", "FederatedKMeans", {"noise": NOISE}, _nothing),
     "fk": ("samples", "FederatedKernelKMeans", {"n_features": 50, "iterations": 2}, _kernel),
-    "fk, Lanczos and sums": (
-        "samples", "FederatedKernelKMeans",
-        {"n_features": 50, "iterations": 1, "solver": "lanczos", "clustering": "sums"}, _kernel,
-    ),
+    "fk, Lanczos and sums": ("samples", "FederatedKernelKMeans", LANCZOS, _kernel),
     "ESFMC": ("views", "ESFMC", FEW, _trained),
     "ESFMC, aligned": ("views", "ESFMC", {**FEW, "incomplete": "align"}, _trained),
     "k-FED": ("samples", "k-FED", {}, _nothing),
