@@ -24,7 +24,7 @@ CLIENTS = 4
 SEEDS = (0, 1, 2)
 N = 50_000
 EPSILONS = (2.0, 1.0, 0.5)
-SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
+SIZES = (1_000, 3_000, 10_000, 30_000)
 SIZED = ("unequal clouds, d = 8", "unequal clouds, d = 32")
 DELTA = 1e-6
 BLOCK = 4096
