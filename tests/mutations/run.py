@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+import psutil
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TIMEOUT_S = 600
@@ -82,9 +84,13 @@ def run_tests(
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return "hung"
-        finally:  # with all processes that it started
+        finally:  # with all processes that it started, of which some have a session of their own
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            for other in psutil.process_iter():
+                with suppress(psutil.Error):
+                    if Path(other.cwd()) == tree.resolve():
+                        other.kill()
         log.seek(0)
         said = log.read()
     if code == 1:

@@ -2,10 +2,11 @@
 
 import ast
 
+import psutil
 import pytest
 
 from tests.mutations import sample
-from tests.mutations.run import ROOT, mutations
+from tests.mutations.run import ROOT, mutations, run_tests
 
 
 @pytest.mark.parametrize("mutation", mutations(), ids=lambda mutation: mutation.name)
@@ -67,3 +68,21 @@ def test_what_survived_is_counted_unless_there_is_a_reason(monkeypatch):
         "daskfc/stores/a.py (survived)\n  - 3\n  + b",
         "daskfc/site/a.py (unfinished)\n  - 6\n  + b",
     ]
+
+
+LEAVES_ONE = """
+import subprocess, sys
+def test_that_leaves_a_process():
+    command = [sys.executable, "-c", "import time; time.sleep(900)"]
+    print(subprocess.Popen(command, start_new_session=True).pid, file=open("pid", "w"))
+"""
+
+
+@pytest.mark.slow
+def test_no_process_outlives_the_tests_of_a_bug(tmp_path):
+    (tmp_path / "test_it.py").write_text(LEAVES_ONE)
+    assert run_tests(tmp_path, ["test_it.py"]) == "passed"
+    try:
+        psutil.Process(int((tmp_path / "pid").read_text())).wait(30)
+    except psutil.NoSuchProcess:
+        pass
