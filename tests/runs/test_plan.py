@@ -124,7 +124,6 @@ def _means(model):
     groups = [row.shapes["counts"][0] for row in model.ledger_ if row.message == "KMeansCounts"]
     return {
         "rounds of k-means": len(proposals) / 5 - 2,  # and the mean of all, and the last one
-        "rounds of Lloyd": 0,  # of which there are none, or which are among these
         "groups of rows of each cluster, in k-means": np.mean(groups or [0]) / 3,
     }
 
@@ -178,7 +177,6 @@ CASES = {
     ),
     "kCAGC": ("columns", "kCAGC", ONE_START, _lloyd),
     "kCAGC, basic": ("columns", "kCAGC", {**ONE_START, "variant": "basic"}, _lloyd),
-    "k-means": ("samples", "FederatedKMeans", {}, _means),
     "k-means, noise": ("samples", "FederatedKMeans", {"noise": NOISE}, _nothing),
     "fk": ("samples", "FederatedKernelKMeans", {"n_features": 50, "iterations": 2}, _kernel),
     "fk, Lanczos and sums": ("samples", "FederatedKernelKMeans", LANCZOS, _kernel),
