@@ -348,7 +348,7 @@ def change(**sections):
         (change(partition={"skew": 1.5}), "'partition.skew'.*must be at most 1.0; got 1.5"),
         (change(partition={"skew": None}), "scheme 'label-skew' needs key 'skew'"),
         (change(partition={"alpha": 1.0}), "scheme 'label-skew' has no key 'alpha'"),
-        (change(partition={"scheme": "magic"}), "must be one of dirichlet, iid, label-skew"),
+        (change(partition={"scheme": "magic"}), "must be one of dirichlet, grid, iid, label-skew"),
         (change(layout={"dtype": "float16"}), "'layout.dtype'"),
         (change(layout={"chunk_rows": True}), "'layout.chunk_rows'"),
         (change(source={"scale": 0}), "'source.scale'"),
