@@ -55,9 +55,13 @@ def _views(file: str, folder: Path, balance: bool) -> Case:
         y = np.asarray(stored["y" if "y" in stored.files else "labels"]).astype(np.int64)
     ends = np.cumsum([view.shape[1] for view in views])
     columns = np.split(np.arange(ends[-1]), ends[:-1])
+    words = f"{len(views)} views"
+    if len(views) == 2:  # the code takes three clients
+        columns = [*np.array_split(columns[0], 2), columns[1]]
+        words += ", one of them at two clients"
     everybody = np.arange(len(y))
     cells = [(everybody, own) for own in columns]
-    return Case(np.hstack(views), y, cells, balance=balance, words=f"{len(views)} views")
+    return Case(np.hstack(views), y, cells, balance=balance, words=words)
 
 
 def _digits(rows: int, columns: int) -> Case:
