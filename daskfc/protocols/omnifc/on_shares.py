@@ -261,7 +261,7 @@ class OnShares:
         room = 60 - (d - 1).bit_length()
         scale, bits = _scaled(self._system.scale, self._largest, 0 if exact else 30, room)
         squared = _largest_within(clusterer.radius2, scale)
-        density = DensityClusters(n, d, bits, squared, clusterer.min_samples)
+        density = DensityClusters(n, d, bits, squared, int(clusterer.min_samples))
         return DensityOfShares(density, scale), RowGrid(scale, bits, exact)
 
     def _rows(self, task: Task, grid: RowGrid) -> PerClient[Local[WholeRows]]:
@@ -297,7 +297,7 @@ def _scaled(scale: float, largest: float, more: int, room: int) -> tuple[float, 
 
 def _finest(n: int, d: int, k: int, most: int, seed: int, scale: float) -> CentresOfShares:
     """Return k-means on numbers of as many bits as there is room for."""
-    iterations = min(most, ITERATIONS)
+    k, iterations = int(k), min(int(most), ITERATIONS)  # tasks hold no numbers of NumPy
     flat = n * k * (k - 1) // 2 <= _AT_ONCE  # more bytes and fewer rounds
     for bits in range(_BITS, _LEAST_BITS - 1, -1):
         try:

@@ -131,6 +131,8 @@ def cut_rows(
     name, content = _name(tag, members), np.ascontiguousarray(rows.values).tobytes()
     # in another place a member would get the summand that it lacks
     site.once().hold("summands", tag, content + repr((rows.values.shape, members)).encode())
+    # one three: each would give an answer of its own, as of k-means from another seed
+    site.once().hold("members on shares", "", repr(tuple(members)).encode())
     # of this party's secret, so that a step that is done again sends the same
     stream = secret.derive("summands", name).stream()
     pairs = cut_numbers(rows.values, stream.fill)

@@ -25,6 +25,7 @@ from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.secure.shared import DensityClusters
 from daskfc.secure.sums import Centre
 from daskfc.secure.three_parties import DensityOfShares, NeighboursOfShares
+from daskfc.secure.three_parties.tasks import a_task
 from daskfc.site import RunRequest
 from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore
@@ -276,3 +277,10 @@ def test_dbscan_of_many_samples_on_no_grid_has_the_finest_grid():
     assert on_shares._scaled(1.0, 16.0, 0, 60 - 6) == (1.0, 5)
     with pytest.raises(OverflowRefused, match=r"room for numbers of 27 bits, and .* take 31"):
         on_shares._scaled(1.0, 2.0**31 - 2, 30, 60 - 6)
+
+
+def test_numbers_of_numpy_are_taken():
+    """A sweep over np.arange was refused."""
+    task = _finest(20, 2, np.int64(3), np.int64(6), 1, 1.0)
+    assert task == _finest(20, 2, 3, 6, 1, 1.0)
+    assert a_task.holds(task, Announced())

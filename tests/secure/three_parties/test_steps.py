@@ -102,6 +102,8 @@ def test_summands_are_the_rows_and_the_same_if_they_are_asked_for_again():
     for rows, members in ((ROWS + 1, MEMBERS), (ROWS, ("b", "c", "a")), (ROWS.T, MEMBERS)):
         with pytest.raises(PrivacyError, match="the summands of 't' were used for another content"):
             cut_rows(WholeRows(rows), members, "t", secret, site)
+    with pytest.raises(PrivacyError, match="the members on shares of '' were used for another"):
+        cut_rows(WholeRows(ROWS), ("d", "e", "f"), "v", secret, site)
 
 
 def test_a_program_begins_once():
@@ -164,9 +166,14 @@ class Other(Lloyd):
     """A program of the caller's."""
 
 
+class OtherTask(CentresOfShares):
+    """A program of the caller's, in the fields of a task."""
+
+
 @pytest.mark.parametrize(
     "task",
     [
+        OtherTask(TASK.lloyd, seed=0),
         hostile(lloyd=Other(6, 2, 2, 8, 1)),
         hostile(lloyd=hostile(TASK.lloyd, n_clusters=7)),
         hostile(lloyd=hostile(TASK.lloyd, flat=1)),
