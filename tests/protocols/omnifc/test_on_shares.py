@@ -1,6 +1,7 @@
 """OmniFC that reveals labels alone: those of the pooled samples, and no message with a distance."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -157,6 +158,22 @@ def test_more_clusters_than_samples_and_too_little_memory_are_refused(federation
     monkeypatch.setattr(on_shares, "PROCESS_BYTES", 3 * 10**9)
     with pytest.raises(ResourceRefused, match=r"labels on shares of 151 samples .* at party 'a'"):
         OmniFC(3, clusterer=FAST, reveal="labels").fit(federation)
+
+
+@pytest.mark.parametrize("reveal", ["labels", "neighbours"])
+def test_the_memory_of_a_graph_is_foreseen_at_the_server_that_opens_it(reveal):
+    n, told = 60_000, {}
+    density = DensityClusters(n, 2, 10, 9, 5)
+    task = (NeighboursOfShares if reveal == "neighbours" else DensityOfShares)(density)
+    limits = dict.fromkeys("abc", 10**12) | {"server": 2 * 10**9}
+    federation = SimpleNamespace(limits=lambda: limits, foresee=lambda needs, _: told.update(needs))
+    at = federation, SimpleNamespace(members=tuple("abc")), task, n, 2
+    if reveal == "neighbours":
+        with pytest.raises(ResourceRefused, match="GB of memory at party 'server'"):
+            on_shares._check_memory(*at)
+        limits["server"] *= 4
+    on_shares._check_memory(*at)
+    assert ("server" in told) == (reveal == "neighbours")
 
 
 @pytest.mark.parametrize(("eps", "scale"), [(0.3, 10.0), (0.1, 10.0), (0.5, 7.0), (3.0, 1.0)])
