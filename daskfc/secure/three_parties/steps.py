@@ -155,9 +155,14 @@ class Shares:
 
 @takes(members=three_members)
 def gathered(
-    parts: Mapping[str, SharedRows], members: tuple[str, ...], tag: str, party: str
+    parts: Mapping[str, SharedRows],
+    members: tuple[str, ...],
+    tag: str,
+    party: str,
+    site: SiteRules = FREE,
 ) -> Shares:
     """Put this member's shares of all clients' rows together, by the clients' names."""
+    site.check_all(parts)
     name = _name(tag, members)
     _check_names(parts, name)
     clients = sorted(parts)

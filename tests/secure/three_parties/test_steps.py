@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from daskfc.coding import SecretKey
-from daskfc.errors import DecodingError, InvalidInput, PrivacyError
-from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.errors import DecodingError, InvalidInput, PolicyRefused, PrivacyError
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.site_rules import OnceOnly, PartyRules, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.secure.shared import DensityClusters, Lloyd, Numbers, put_together
 from daskfc.secure.shared.planes import unpacked
@@ -34,6 +35,7 @@ from daskfc.secure.three_parties.steps import (
     offered,
     words_of,
 )
+from daskfc.site import Policy
 
 MEMBERS = ("a", "b", "c")
 TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), seed=0)
@@ -207,6 +209,20 @@ def test_candidates_follow_from_the_seed_alone():
     assert (same.candidates, same.seeding) == (TASK.candidates, TASK.seeding)
     assert other.seeding != TASK.seeding
     assert sorted(TASK.candidates) == list(range(6))
+
+
+def test_members_compute_on_rows_of_all_clients(tmp_path):
+    """A submitter chooses no clients of which labels say more."""
+    run = RunSettings("r", 0, start="s", builds={"b": "1", "other": "1", "left out": "1"})
+    site = PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
+    parts = {
+        name: cut_rows(WholeRows(ROWS), MEMBERS, "t", SecretKey.from_os())["a"]
+        for name in ("b", "other")
+    }
+    with pytest.raises(PolicyRefused, match="party 'a' refuses this by its rule 'steps'"):
+        gathered(parts, MEMBERS, "t", "a", site)
+    everybody = {**parts, "left out": parts["b"]}
+    assert gathered(everybody, MEMBERS, "t", "a", site).numbers.shape == (18, 2)
 
 
 def test_clients_that_were_told_different_grids_are_not_computed_with():
