@@ -28,6 +28,7 @@ _STEPS = "tests/federation/test_approved_steps.py"
 _SHARES = "tests/protocols/omnifc/test_on_shares.py"
 _OF_SHARES = "tests/secure/three_parties/test_steps.py"
 _ROWS = "tests/secure/distances/test_steps.py"
+_REFUSED = "tests/secure/distances/test_refused.py"
 _MASKS = "tests/secure/sums/test_site_rules.py"
 
 
@@ -248,6 +249,7 @@ ATTEMPTS = (
         "where samples lie", REFUSED,
         (f"{_SHARES}::test_a_start_has_one_grid", f"{_SHARES}::test_a_caller_chooses_no_point_*",
          f"{_ROWS}::test_a_caller_chooses_no_point_*", f"{_ROWS}::test_few_grids_*",
+         f"{_REFUSED}::test_a_caller_asks_for_*", f"{_REFUSED}::test_far_samples_are_asked_*",
          f"{_ROWS}::test_a_grid_that_some_rows_do_not_fit_*")),
     Attempt("24", "another scale or centre told to one of those that share", "s",
         "its samples moved, unseen", REFUSED,

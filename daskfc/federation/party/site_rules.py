@@ -90,6 +90,9 @@ class SiteRules:
     def check_members(self, members: Iterable[str]) -> None:
         """Refuse a masked sum of nearly the same clients as one before."""
 
+    def check_all(self, clients: Iterable[str]) -> None:
+        """Refuse shares of other clients than the run's."""
+
     def check_store(self, url: str) -> None:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
 
@@ -177,6 +180,12 @@ class PartyRules(SiteRules):
     def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
         """Refuse a masked sum of fewer clients than the policy's ``maskers``."""
         self._ask(lambda: self.policy.check_maskers(n_maskers, threshold))
+
+    def check_all(self, clients: Iterable[str]) -> None:
+        """Refuse shares of other clients than those that the run announced, or of some of them."""
+        lacking = sorted(set(self._announced.clients) - set(clients))
+        if lacking and not self.composes:
+            self.refuse(Refusal("steps", f"shares of {', '.join(lacking)} are left out."))
 
     def check_members(self, members: Iterable[str]) -> None:
         """Refuse a sum whose clients differ from an earlier one's by under ``differ_by``."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from daskfc.clustering import DBSCAN, Clusterer, KMeans, RadiusGraph, make_clusterer
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
 from daskfc.federation.methods.samples import ClientLabels
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import Announced, Rule, by_message, takes
@@ -63,6 +63,7 @@ _BITS, _LEAST_BITS = 16, 8  # ours: of a feature in k-means, whose centres are r
 _BEYOND = 1 << 62
 _AT_ONCE = 1 << 20  # comparisons
 _ROWS = 1024  # ours: of a graph's bits, read at a time
+_OF_PAIR = 33  # bytes of a pair in a block: its bit, and its two numbers as they are found and put
 _FINE = 1000.0  # ours: steps of a grid in a radius; honest grids have twice as many, see RESOLVED
 _OFF = 2.0**-8  # ours: of a step, what float64 loses of samples on a grid
 
@@ -261,7 +262,7 @@ class OnShares:
         room = 60 - (d - 1).bit_length()
         scale, bits = _scaled(self._system.scale, self._largest, 0 if exact else 30, room)
         squared = _largest_within(clusterer.radius2, scale)
-        density = DensityClusters(n, d, bits, squared, clusterer.min_samples)
+        density = DensityClusters(n, d, bits, squared, int(clusterer.min_samples))
         return DensityOfShares(density, scale), RowGrid(scale, bits, exact)
 
     def _rows(self, task: Task, grid: RowGrid) -> PerClient[Local[WholeRows]]:
@@ -297,7 +298,7 @@ def _scaled(scale: float, largest: float, more: int, room: int) -> tuple[float, 
 
 def _finest(n: int, d: int, k: int, most: int, seed: int, scale: float) -> CentresOfShares:
     """Return k-means on numbers of as many bits as there is room for."""
-    iterations = min(most, ITERATIONS)
+    k, iterations = int(k), min(int(most), ITERATIONS)  # tasks hold no numbers of NumPy
     flat = n * k * (k - 1) // 2 <= _AT_ONCE  # more bytes and fewer rounds
     for bits in range(_BITS, _LEAST_BITS - 1, -1):
         try:
@@ -326,13 +327,16 @@ def _largest_within(radius2: float, scale: float) -> int:
 def _check_memory(
     federation: Federation, computation: SharedComputation, task: Task, n: int, d: int
 ) -> None:
-    """Refuse a computation that does not fit its members, before rows are shared."""
-    needed, limits = PROCESS_BYTES + task.memory, federation.limits()
+    """Refuse a computation that does not fit its parties, before rows are shared."""
+    needed = dict.fromkeys(computation.members, PROCESS_BYTES + task.memory)
+    if isinstance(task, NeighboursOfShares):  # three summands and their graph, read in blocks
+        needed[SERVER] = PROCESS_BYTES + n * n // 2 + _OF_PAIR * _ROWS * n
     what = f"labels on shares of {n} samples with {d} features"
-    for member in computation.members:
-        if not fits(needed, limits.get(member)):
+    for party, of_party in needed.items():
+        if not fits(of_party, federation.limits().get(party)):
             raise ResourceRefused(
-                f"{what} would take {needed / 1e9:.2f} GB of memory at party {member!r}, more than "
-                "its limit less a tenth. Raise its memory limit, or lower the number of samples."
+                f"{what} would take {of_party / 1e9:.2f} GB of memory at party {party!r}, more "
+                "than its limit less a tenth. Raise its memory limit, or lower the number of "
+                "samples."
             )
-    federation.foresee(dict.fromkeys(computation.members, needed), what)
+    federation.foresee(needed, what)

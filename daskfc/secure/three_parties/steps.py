@@ -131,6 +131,8 @@ def cut_rows(
     name, content = _name(tag, members), np.ascontiguousarray(rows.values).tobytes()
     # in another place a member would get the summand that it lacks
     site.once().hold("summands", tag, content + repr((rows.values.shape, members)).encode())
+    # one three: each would give an answer of its own, as of k-means from another seed
+    site.once().hold("members on shares", "", repr(tuple(members)).encode())
     # of this party's secret, so that a step that is done again sends the same
     stream = secret.derive("summands", name).stream()
     pairs = cut_numbers(rows.values, stream.fill)
@@ -153,9 +155,14 @@ class Shares:
 
 @takes(members=three_members)
 def gathered(
-    parts: Mapping[str, SharedRows], members: tuple[str, ...], tag: str, party: str
+    parts: Mapping[str, SharedRows],
+    members: tuple[str, ...],
+    tag: str,
+    party: str,
+    site: SiteRules = FREE,
 ) -> Shares:
     """Put this member's shares of all clients' rows together, by the clients' names."""
+    site.check_all(parts)
     name = _name(tag, members)
     _check_names(parts, name)
     clients = sorted(parts)

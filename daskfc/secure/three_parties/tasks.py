@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,7 +214,7 @@ def _made_anew(value: Any) -> Any:
 
 def _is_sound(value: Any) -> bool:
     try:
-        return isinstance(value, Task) and bool(_made_anew(value) == value)
+        return type(value) in get_args(Task) and bool(_made_anew(value) == value)
     except (DaskfcError, TypeError):
         return False
 

@@ -5,11 +5,24 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 
 from daskfc import Federation, OmniFC
-from daskfc.errors import InvalidInput, StoreError
+from daskfc.coding import SecretKey
+from daskfc.errors import InvalidInput, OverflowRefused, PartyError, PrivacyError, StoreError
+from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
-from daskfc.secure.distances.parties.by_columns import _own_view, plan_of_columns
+from daskfc.secure.distances import choose_code
+from daskfc.secure.distances.parties import by_columns
+from daskfc.secure.distances.parties.by_columns import (
+    _own_view,
+    columns_apart,
+    describe_columns,
+    encode_columns,
+    plan_of_columns,
+    refuse_far_columns,
+)
 from daskfc.secure.distances.parties.messages import SampleSummary
-from daskfc.secure.distances.parties.party import Seen
+from daskfc.secure.distances.parties.seen import Seen
+from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore, load_storage, write_store
 from tests.protocols.conftest import by_id, deal
 from tests.protocols.omnifc.test_omnifc import CLUSTERERS, FIND_CLUSTERS
@@ -214,3 +227,76 @@ def test_a_client_sees_its_columns_from_their_mean_in_their_own_unit(tmp_path):
     (tmp_path / "alike").mkdir()
     (url,) = cells(tmp_path / "alike", np.full((5, 2), 3.0), [np.arange(5)], [[0, 1]]).values()
     assert _own_view(ClientStore.open(url), True, True).factor == 1.0  # nothing is apart
+
+
+class Site(SiteRules):
+    """A site that remembers what was asked."""
+
+    def __init__(self):
+        self._once = OnceOnly()
+
+    def once(self):
+        return self._once
+
+
+def a_store(folder, X):
+    folder.mkdir()
+    (url,) = cells(folder, X, [np.arange(len(X))], [np.arange(X.shape[1])]).values()
+    return ClientStore.open(url)
+
+
+def described(store, site, balance, centre=False):
+    key = SecretKey(bytes(32))
+    how = {"max_abs": None, "centre": centre, "balance": balance, "site": site}
+    return describe_columns(store, key, key, **how)
+
+
+def test_balanced_samples_are_apart_in_the_unit_of_distances(tmp_path):
+    """In the client's own unit a grid was too coarse, and different samples became the same."""
+    values = np.repeat([[0.0], [1.0], [3.0], [7.0]], 5, axis=0)
+    told = [
+        columns_apart(a_store(tmp_path / str(unit), values * unit), False, True).squared
+        for unit in (1.0, 1024.0)
+    ]
+    assert told[0] == told[1]
+    assert columns_apart(ClientStore.open(str(tmp_path / "1.0/client-1.zarr")), 0, 0).squared == 1.0
+
+
+def test_far_columns_are_named_as_they_are_seen(tmp_path):
+    """Columns far from the origin are centred, and are no outliers of others."""
+    near, radius = a_store(tmp_path / "near", REAL[:, :2] + 1e6), 1e3
+    refuse_far_columns(near, True, False, radius=radius, why="why")
+    with pytest.raises(OverflowRefused, match="lie too far from the others in columns 'x0', 'x1'"):
+        refuse_far_columns(near, False, False, radius=radius, why="why")
+    urls = cells(tmp_path, FAR[:, :4] * [1.0, 1e9, 1.0, 1.0], ALL["far"], [[0, 1], [2], [3]])
+    with (
+        Federation.local(urls) as federation,
+        pytest.raises(PartyError, match=r"client 'client-1' lie too far .* column 'x1': "),
+    ):
+        OmniFC(clusterer={"dbscan": {"eps": 1e-14}}, split="columns").fit(federation)
+
+
+def test_columns_are_seen_in_one_way_that_was_announced(tmp_path):
+    """Distances in two units give those of one client's columns."""
+    store, site = a_store(tmp_path / "a", REAL), Site()
+    balanced, other = described(store, site, True), described(store, Site(), False)
+    assert balanced.content != other.content  # blocks of one are none of the other
+    assert described(store, site, True).content == balanced.content
+    with pytest.raises(PrivacyError, match="view of columns of '' were used for another content"):
+        described(store, site, False)
+    with pytest.raises(PrivacyError, match="view of columns of '' were used for another content"):
+        columns_apart(store, True, True, site=site)
+    announced = Announced({"balance": False, "max_abs": None})
+    code = {"code": choose_code(3, None, None, None), "evaluators": []}
+    for step in (describe_columns, encode_columns, columns_apart, refuse_far_columns):
+        given = {"balance": True, **(code if step is encode_columns else {})}
+        told = broken_rule(step, given, announced)
+        assert told == "'balance' must be the 'balance' that was announced"
+
+
+def test_no_columns_leave_a_client_where_distances_are_not_revealed():
+    """And nobody tells how near samples are."""
+    steps = Protocol.of("OmniFC").steps
+    named = [f"{by_columns.__name__}.{name}" for name in ("encode_columns", "columns_apart")]
+    for step in (*named, "daskfc.secure.distances.parties.party.nearest_apart"):
+        assert steps[step]["at"]["client"]["reveal"] == ["distances"]

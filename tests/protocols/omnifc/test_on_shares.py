@@ -1,6 +1,7 @@
 """OmniFC that reveals labels alone: those of the pooled samples, and no message with a distance."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.secure.shared import DensityClusters
 from daskfc.secure.sums import Centre
 from daskfc.secure.three_parties import DensityOfShares, NeighboursOfShares
+from daskfc.secure.three_parties.tasks import a_task
 from daskfc.site import RunRequest
 from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore
@@ -158,6 +160,22 @@ def test_more_clusters_than_samples_and_too_little_memory_are_refused(federation
         OmniFC(3, clusterer=FAST, reveal="labels").fit(federation)
 
 
+@pytest.mark.parametrize("reveal", ["labels", "neighbours"])
+def test_the_memory_of_a_graph_is_foreseen_at_the_server_that_opens_it(reveal):
+    n, told = 60_000, {}
+    density = DensityClusters(n, 2, 10, 9, 5)
+    task = (NeighboursOfShares if reveal == "neighbours" else DensityOfShares)(density)
+    limits = dict.fromkeys("abc", 10**12) | {"server": 2 * 10**9}
+    federation = SimpleNamespace(limits=lambda: limits, foresee=lambda needs, _: told.update(needs))
+    at = federation, SimpleNamespace(members=tuple("abc")), task, n, 2
+    if reveal == "neighbours":
+        with pytest.raises(ResourceRefused, match="GB of memory at party 'server'"):
+            on_shares._check_memory(*at)
+        limits["server"] *= 4
+    on_shares._check_memory(*at)
+    assert ("server" in told) == (reveal == "neighbours")
+
+
 @pytest.mark.parametrize(("eps", "scale"), [(0.3, 10.0), (0.1, 10.0), (0.5, 7.0), (3.0, 1.0)])
 def test_the_radius_counts_as_it_does_on_distances(eps, scale):
     largest = _largest_within(eps * eps, scale)
@@ -276,3 +294,10 @@ def test_dbscan_of_many_samples_on_no_grid_has_the_finest_grid():
     assert on_shares._scaled(1.0, 16.0, 0, 60 - 6) == (1.0, 5)
     with pytest.raises(OverflowRefused, match=r"room for numbers of 27 bits, and .* take 31"):
         on_shares._scaled(1.0, 2.0**31 - 2, 30, 60 - 6)
+
+
+def test_numbers_of_numpy_are_taken():
+    """A sweep over np.arange was refused."""
+    task = _finest(20, 2, np.int64(3), np.int64(6), 1, 1.0)
+    assert task == _finest(20, 2, 3, 6, 1, 1.0)
+    assert a_task.holds(task, Announced())

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from daskfc.coding import SecretKey
-from daskfc.errors import DecodingError, InvalidInput, PrivacyError
-from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.errors import DecodingError, InvalidInput, PolicyRefused, PrivacyError
+from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.site_rules import OnceOnly, PartyRules, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.secure.shared import DensityClusters, Lloyd, Numbers, put_together
 from daskfc.secure.shared.planes import unpacked
@@ -34,6 +35,7 @@ from daskfc.secure.three_parties.steps import (
     offered,
     words_of,
 )
+from daskfc.site import Policy
 
 MEMBERS = ("a", "b", "c")
 TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), seed=0)
@@ -102,6 +104,8 @@ def test_summands_are_the_rows_and_the_same_if_they_are_asked_for_again():
     for rows, members in ((ROWS + 1, MEMBERS), (ROWS, ("b", "c", "a")), (ROWS.T, MEMBERS)):
         with pytest.raises(PrivacyError, match="the summands of 't' were used for another content"):
             cut_rows(WholeRows(rows), members, "t", secret, site)
+    with pytest.raises(PrivacyError, match="the members on shares of '' were used for another"):
+        cut_rows(WholeRows(ROWS), ("d", "e", "f"), "v", secret, site)
 
 
 def test_a_program_begins_once():
@@ -164,9 +168,14 @@ class Other(Lloyd):
     """A program of the caller's."""
 
 
+class OtherTask(CentresOfShares):
+    """A program of the caller's, in the fields of a task."""
+
+
 @pytest.mark.parametrize(
     "task",
     [
+        OtherTask(TASK.lloyd, seed=0),
         hostile(lloyd=Other(6, 2, 2, 8, 1)),
         hostile(lloyd=hostile(TASK.lloyd, n_clusters=7)),
         hostile(lloyd=hostile(TASK.lloyd, flat=1)),
@@ -200,6 +209,20 @@ def test_candidates_follow_from_the_seed_alone():
     assert (same.candidates, same.seeding) == (TASK.candidates, TASK.seeding)
     assert other.seeding != TASK.seeding
     assert sorted(TASK.candidates) == list(range(6))
+
+
+def test_members_compute_on_rows_of_all_clients(tmp_path):
+    """A submitter chooses no clients of which labels say more."""
+    run = RunSettings("r", 0, start="s", builds={"b": "1", "other": "1", "left out": "1"})
+    site = PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
+    parts = {
+        name: cut_rows(WholeRows(ROWS), MEMBERS, "t", SecretKey.from_os())["a"]
+        for name in ("b", "other")
+    }
+    with pytest.raises(PolicyRefused, match="party 'a' refuses this by its rule 'steps'"):
+        gathered(parts, MEMBERS, "t", "a", site)
+    everybody = {**parts, "left out": parts["b"]}
+    assert gathered(everybody, MEMBERS, "t", "a", site).numbers.shape == (18, 2)
 
 
 def test_clients_that_were_told_different_grids_are_not_computed_with():

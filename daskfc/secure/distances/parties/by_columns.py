@@ -15,21 +15,21 @@ from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, detect_grids
 from daskfc.errors import InvalidInput
 from daskfc.federation.methods.samples import SampleDigests, mixed_digests
 from daskfc.federation.party.site_rules import FREE, SiteRules
-from daskfc.federation.steps.rules import some_clients, takes
+from daskfc.federation.steps.rules import as_announced, some_clients, takes
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
-from daskfc.secure.distances.parties.messages import CodedRows, SampleSummary
-from daskfc.secure.distances.parties.party import (
-    AS_THEY_ARE,
-    FAR,
-    Seen,
-    described,
-    encoded,
-    hash64,
-)
+from daskfc.secure.distances.parties.messages import CodedRows, NearestApart, SampleSummary
+from daskfc.secure.distances.parties.party import FAR, apart, described, encoded, refuse_far
+from daskfc.secure.distances.parties.seen import AS_THEY_ARE, Seen, hash64
 from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.stores import ClientStore
 
-__all__ = ["describe_columns", "encode_columns", "plan_of_columns"]
+__all__ = [
+    "columns_apart",
+    "describe_columns",
+    "encode_columns",
+    "plan_of_columns",
+    "refuse_far_columns",
+]
 
 
 @lru_cache(maxsize=4)
@@ -63,6 +63,13 @@ def _own_view(data: ClientStore, centre: bool, balance: bool) -> Seen:
     return Seen(point, 1.0 / math.sqrt(apart) if balance and apart > 0 else 1.0)
 
 
+def _seen(data: ClientStore, centre: bool, balance: bool, site: SiteRules) -> Seen:
+    # one: distances in two units would tell those of one client's columns
+    site.once().hold("view of columns", "", repr((centre, balance)).encode())
+    return _own_view(data, centre, balance)
+
+
+@takes(max_abs=as_announced("max_abs"), balance=as_announced("balance"))
 def describe_columns(
     data: ClientStore,
     key: SecretKey,
@@ -71,12 +78,35 @@ def describe_columns(
     max_abs: float | None,
     centre: bool,
     balance: bool,
+    site: SiteRules = FREE,
 ) -> SampleSummary:
     """Report the client's samples as `describe` does, as it sees them."""
-    return described(data, key, durable_secret, max_abs, _own_view(data, centre, balance))
+    return described(data, key, durable_secret, max_abs, _seen(data, centre, balance, site))
 
 
-@takes(code=AS_ANNOUNCED, evaluators=some_clients)
+@takes(balance=as_announced("balance"))
+def columns_apart(
+    data: ClientStore, centre: bool, balance: bool, *, site: SiteRules = FREE
+) -> NearestApart:
+    """Report a small squared distance between different samples in the client's columns."""
+    return apart(data, _seen(data, centre, balance, site))
+
+
+@takes(balance=as_announced("balance"))
+def refuse_far_columns(
+    data: ClientStore,
+    centre: bool,
+    balance: bool,
+    *,
+    radius: float,
+    why: str,
+    site: SiteRules = FREE,
+) -> None:
+    """Refuse samples that lie far in the client's columns; see `refuse_far_samples`."""
+    refuse_far(data, _seen(data, centre, balance, site), radius, why, site)
+
+
+@takes(balance=as_announced("balance"), code=AS_ANNOUNCED, evaluators=some_clients)
 def encode_columns(
     data: ClientStore,
     secret: SecretKey,
@@ -92,7 +122,7 @@ def encode_columns(
 ) -> dict[str, CodedRows]:
     """Share out the client's columns of some samples; see `encode_rows`."""
     how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
-    seen = _own_view(data, centre, balance)
+    seen = _seen(data, centre, balance, site)
     return encoded(data, secret, seen, site, start=start, stop=stop, **how)
 
 

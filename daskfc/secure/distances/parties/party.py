@@ -1,6 +1,5 @@
 """Secure distances at a client: describe samples, encode rows, evaluate coded distances."""
 
-import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -25,13 +24,10 @@ from daskfc.coding import (
     quantise,
     select_engine,
 )
-from daskfc.errors import InvalidInput, OverflowRefused
-from daskfc.federation.methods.samples import (
-    content_tag,
-    sample_digests,
-)
+from daskfc.errors import DecodingError, InvalidInput, OverflowRefused
+from daskfc.federation.methods.samples import sample_digests
 from daskfc.federation.party.site_rules import FREE, SiteRules
-from daskfc.federation.steps.rules import by_message, some_clients, takes
+from daskfc.federation.steps.rules import as_announced, by_message, some_clients, takes
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
 from daskfc.secure.distances.parties.messages import (
@@ -45,16 +41,16 @@ from daskfc.secure.distances.parties.messages import (
     RowPositions,
     SampleSummary,
 )
+from daskfc.secure.distances.parties.seen import AS_THEY_ARE, Seen, hash64
 from daskfc.secure.sums import Centre
 from daskfc.stores import ClientStore
 
 __all__ = [
-    "AS_THEY_ARE",
     "CodedDataset",
-    "Seen",
     "answer_block",
     "answer_columns",
     "answer_new",
+    "apart",
     "assemble",
     "describe",
     "describe_new",
@@ -62,10 +58,10 @@ __all__ = [
     "encode_new",
     "encode_rows",
     "encoded",
-    "hash64",
     "hiding_key",
     "nearest_apart",
     "reach_from",
+    "refuse_far",
     "refuse_far_samples",
     "rounded_up",
     "share_of",
@@ -79,14 +75,6 @@ _GRIDS = 16  # ours: of a run's rows; a fit takes eight at most, and new samples
 KEPT_OPERANDS = 8  # ours: both sides of a square of 4 x 4 blocks
 
 
-def hash64(*parts: bytes) -> int:
-    """Return 64 bits of SHA-256 over some byte strings."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return int.from_bytes(digest.digest()[:8], "little")
-
-
 def rounded_up(radius: float) -> float:
     """Round up to a power of 2**(1/8), so that the exact largest norm stays at the client."""
     if radius == 0:
@@ -95,6 +83,7 @@ def rounded_up(radius: float) -> float:
     return float(max(2.0 ** (step / 8), radius))
 
 
+@takes(max_abs=as_announced("max_abs"))
 def describe(
     data: ClientStore, key: SecretKey, durable_secret: SecretKey, *, max_abs: float | None
 ) -> SampleSummary:
@@ -104,22 +93,6 @@ def describe(
     OverflowRefused.
     """
     return described(data, key, durable_secret, max_abs)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """How rows are seen: from a point (bytes of float64, none for the origin), times a factor."""
-
-    point: bytes = b""
-    factor: float = 1.0
-
-    def rows(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return rows as they are seen."""
-        moved = values - np.frombuffer(self.point) if self.point else values
-        return moved if self.factor == 1.0 else moved * self.factor
-
-
-AS_THEY_ARE = Seen()
 
 
 def described(
@@ -161,7 +134,7 @@ def described(
         digests=ids.digests,
         share=ids.share,
         n_features=data.n_features,
-        content=content_tag(data, durable_secret),
+        content=durable_secret.derive("samples", seen.digest_of(data)).fingerprint(),
         radius=rounded_up(float(radius)),
         spread=rounded_up(spread) if np.isfinite(spread) else spread,
         grids=grids,
@@ -176,20 +149,34 @@ def reach_from(data: ClientStore, centre: Centre) -> Reach:
 
 def nearest_apart(data: ClientStore) -> NearestApart:
     """Report a small squared distance between different samples of the client."""
-    squared = smallest_hundredth(to_nearest_apart(data.rows(0, data.n_samples)))
+    return apart(data, AS_THEY_ARE)
+
+
+def apart(data: ClientStore, seen: Seen) -> NearestApart:
+    """Return what `nearest_apart` reports, of samples as they are seen."""
+    rows = seen.rows(data.rows(0, data.n_samples))
+    squared = smallest_hundredth(to_nearest_apart(rows))
     return NearestApart(2.0 ** math.floor(math.log2(squared)) if squared > 0 else math.inf)
 
 
+@takes(centre=by_message)
 def refuse_far_samples(
-    data: ClientStore, centre: Centre | None, *, radius: float, why: str
+    data: ClientStore, centre: Centre | None, *, radius: float, why: str, site: SiteRules = FREE
 ) -> None:
     """Raise OverflowRefused, with column names and no values, if samples reach `radius`."""
-    point = 0.0 if centre is None else centre.point
+    refuse_far(data, Seen() if centre is None else Seen(centre.point.tobytes()), radius, why, site)
+
+
+def refuse_far(data: ClientStore, seen: Seen, radius: float, why: str, site: SiteRules) -> None:
+    """Refuse far samples, as they are seen; see `refuse_far_samples`."""
+    # one: by radii, and points to see from, a caller would learn where the farthest samples lie
+    site.once().hold("radius of far samples", "", repr((seen, radius)).encode())
     reach = np.zeros(data.n_features)
     largest = 0.0
-    for _, rows in data.blocks():
-        np.maximum(reach, np.abs(rows - point).max(axis=0), out=reach)
-        largest = max(largest, float(np.square(rows - point).sum(axis=1).max()))
+    for _, values in data.blocks():
+        rows = seen.rows(values)
+        np.maximum(reach, np.abs(rows).max(axis=0), out=reach)
+        largest = max(largest, float(np.square(rows).sum(axis=1).max()))
     if rounded_up(float(np.sqrt(largest))) < radius:
         return
     far = np.flatnonzero(reach >= reach.max() / 2)[:NAMED]
@@ -244,12 +231,10 @@ def encoded(
     site.once().hold_few("grids of rows", grid, _GRIDS)
     _check_range(data, system, seen)
     rows = quantise(seen.rows(data.rows(start, stop)), system)  # Eq. (1)
-    # rows that are seen otherwise are other rows
-    otherwise = "" if seen == AS_THEY_ARE else f" seen by {hash64(repr(seen).encode()):016x}"
     return share_out(
         rows,
         secret,
-        data.digest + otherwise,
+        seen.digest_of(data),
         start=start,
         code=code,
         system=system,
@@ -331,11 +316,13 @@ def assemble(
     *,
     code: LagrangeCode,
     system: ResidueSystem,
+    site: SiteRules = FREE,
 ) -> CodedDataset:
     """Put the shares of all clients, given in their order, into the canonical order.
 
     Clients of a group have the same columns of other samples; those of another one lie beside them.
     """
+    site.check_all(parts)  # of some clients, distances would be of their columns alone
     groups = positions.groups.tolist()
     of_groups = zip(groups, parts.values(), strict=True)
     found = {group: share.n_columns for group, shares in of_groups for share in shares}
@@ -343,6 +330,7 @@ def assemble(
     places = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
     n = 1 + int(positions.positions.max(initial=-1))
     residues = np.empty((len(system.primes), n, sum(widths.values())), system.dtype)
+    held = {group: np.zeros(n, dtype=np.int64) for group in groups}
     begin, seen = 0, []
     for (name, shares), end, group in zip(
         parts.items(), positions.ends.tolist(), groups, strict=True
@@ -351,8 +339,14 @@ def assemble(
             rows = begin + share.start + np.arange(share.n_rows)
             at = slice(places[group], places[group] + widths[group])
             residues[:, positions.positions[rows], at] = share_of(share, code, system)
+            np.add.at(held[group], positions.positions[rows], 1)
             seen.append(f"{name}:{share.start}:{share.fingerprint}".encode())
         begin = end
+    if any((times != 1).any() for times in held.values()):
+        raise DecodingError(
+            "each sample's columns must be shared by one client each; the server told places that "
+            "leave some empty, or fill them twice. Start the run again."
+        )
     if hiding is not None:  # all evaluators must hold the same key
         seen.append(hiding.key.tobytes())
     return CodedDataset(residues, hash64(*seen))

@@ -36,7 +36,7 @@ from daskfc.secure.distances.parties.messages import (
     SampleSummary,
     ServerDisk,
 )
-from daskfc.secure.distances.parties.party import hash64
+from daskfc.secure.distances.parties.seen import hash64
 
 __all__ = [
     "Columns",

@@ -6,7 +6,7 @@ fine as the smallest distances that labels depend on require; finer grids take m
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 EQUAL = 1e-18  # of the squared radius: float64 cannot distinguish nearer samples
+_ROUNDING = 1e-9  # ours: of a radius
 LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smaller distances
 
 
@@ -51,6 +52,7 @@ class Place:
     public: PublicPlan  # at the caller
     centre: Sent[Centre] | None = None  # at the clients; None is the origin
     of_columns: tuple[PerClient[bool], bool] | None = None  # who may centre, and `balance`
+    n_groups: int = 1  # of clients with the same columns
 
     @property
     def encoding(self) -> tuple[Any, ...]:
@@ -89,7 +91,7 @@ def _place_of_columns(federation: Federation, held: Held, max_abs: float | None)
     )
     plan = federation.on_server(by_columns.plan_of_columns, told, groups=dict(held.groups))
     public = federation.publish(server.public_plan, plan)
-    return Place(plan, public, of_columns=(centre, held.balance))
+    return Place(plan, public, of_columns=(centre, held.balance), n_groups=len(sizes))
 
 
 def choose_grid(
@@ -121,17 +123,20 @@ def choose_grid(
 
 def nearest_apart(federation: Federation, place: Place) -> float:
     """Return a small squared distance between different samples of one client, else `EQUAL`."""
-    told = federation.ask(party.nearest_apart)
+    if place.of_columns is None:
+        told = federation.ask(party.nearest_apart)
+    else:
+        told = federation.ask(by_columns.columns_apart, *place.of_columns)
     found = federation.publish(server.nearest_of_all, told).squared
     return found if math.isfinite(found) else EQUAL * place.public.radius**2
 
 
 def refuse_far_samples(federation: Federation, place: Place, why: str) -> None:
     """Have clients with samples too far away refuse them by column name, never by value."""
-    refused = federation.on_clients(
-        party.refuse_far_samples,
-        place.centre,
-        radius=place.public.radius,
-        why=why,
-    )
-    federation.wait(refused)
+    step: Callable[..., None] = party.refuse_far_samples
+    seen: tuple[Any, ...] = (place.centre,)
+    radius = place.public.radius
+    if place.of_columns is not None:  # squared radii add up: the largest is the mean or more
+        step, seen = by_columns.refuse_far_columns, place.of_columns
+        radius *= (1.0 - _ROUNDING) / math.sqrt(place.n_groups)
+    federation.wait(federation.on_clients(step, *seen, radius=radius, why=why))

@@ -14,7 +14,8 @@ from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.privacy import Noised, Part
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
 from daskfc.secure.distances.parties.messages import CodedRows, NewSamples
-from daskfc.secure.distances.parties.party import hash64, rounded_up, share_out
+from daskfc.secure.distances.parties.party import rounded_up, share_out
+from daskfc.secure.distances.parties.seen import hash64
 from daskfc.secure.distances.parties.server import RowPlan
 
 __all__ = [
