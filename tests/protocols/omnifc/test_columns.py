@@ -11,7 +11,7 @@ from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
 from daskfc.secure.distances import choose_code
-from daskfc.secure.distances.parties import by_columns
+from daskfc.secure.distances.parties import by_columns, server
 from daskfc.secure.distances.parties.by_columns import (
     _own_view,
     columns_apart,
@@ -131,24 +131,21 @@ def test_new_samples_are_no_columns(iris, tmp_path):
         model.predict(iris[1], urls)
 
 
-def summary(digests, radius=3.0):
+def summary(digests, radius=3.0, columns=7):
     share = int(np.sum(digests) % 97)
-    return SampleSummary(np.array(digests, "uint64"), share, 2, 0, radius, radius / 2, -1)
-
-
-GROUPS = {"a": 0, "b": 0, "c": 1}
+    return SampleSummary(np.array(digests, "uint64"), share, 2, columns, 0, radius, radius / 2, -1)
 
 
 def test_a_plan_of_cells_has_each_sample_once_and_adds_ranges_up():
-    parts = {"a": summary([5, 1]), "b": summary([9], 4.0), "c": summary([1, 9, 5], 12.0)}
-    plan = plan_of_columns(parts, GROUPS)
+    parts = {"a": summary([5, 1]), "b": summary([9], 4.0), "c": summary([1, 9, 5], 12.0, 8)}
+    plan = plan_of_columns(parts)
     assert (plan.n_samples, plan.n_features) == (3, 4)
     assert plan.radius == pytest.approx(np.hypot(4.0, 12.0))
     assert plan.spread == pytest.approx(np.hypot(2.0, 6.0))
     places = {1: plan.positions["a"][1], 5: plan.positions["a"][0], 9: plan.positions["b"][0]}
     assert sorted(places.values()) == [0, 1, 2]
     assert plan.positions["c"].tolist() == [places[1], places[9], places[5]]
-    other = plan_of_columns({**parts, "c": summary([1, 9, 5], 11.0)}, GROUPS)
+    other = plan_of_columns({**parts, "c": summary([1, 9, 5], 11.0, 8)})
     assert other.problem != plan.problem
 
 
@@ -162,9 +159,27 @@ def test_a_plan_of_cells_has_each_sample_once_and_adds_ranges_up():
     ],
 )
 def test_a_grid_with_gaps_or_copies_is_refused(of_c, of_b, match):
-    parts = {"a": summary([5, 1]), "b": summary(of_b), "c": summary(of_c)}
+    parts = {"a": summary([5, 1]), "b": summary(of_b), "c": summary(of_c, columns=8)}
     with pytest.raises(InvalidInput, match=match):
-        plan_of_columns(parts, GROUPS)
+        plan_of_columns(parts)
+
+
+def test_who_has_which_columns_is_the_clients_word():
+    """By groups of a caller's, rows in other columns were taken for each other's neighbours."""
+    parts = {"a": summary([1, 2]), "b": summary([3, 4], columns=8)}
+    with pytest.raises(InvalidInput, match="4 samples have those of b and lack others"):
+        plan_of_columns(parts)
+    with pytest.raises(InvalidInput, match="need the same columns in the same order; those of"):
+        server.plan(parts)
+    assert plan_of_columns({"a": summary([1, 2]), "b": summary([3, 4])}).n_features == 2
+    assert server.plan({"a": summary([1, 2]), "b": summary([3, 4])}).n_samples == 4
+
+
+@pytest.mark.parametrize("scale", [1e153, 1e-170])
+def test_columns_whose_squares_are_no_numbers_are_not_balanced(tmp_path, scale):
+    (url,) = cells(tmp_path, REAL * scale, ALL["far"], [[0, 1]]).values()
+    with pytest.raises(OverflowRefused, match="'client-1' cannot be balanced: squares of their va"):
+        _own_view(ClientStore.open(url), False, True)
 
 
 def test_a_storage_deals_a_grid_of_all_cells_once(tmp_path):

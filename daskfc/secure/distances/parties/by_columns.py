@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, detect_grids
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation.methods.samples import SampleDigests, mixed_digests
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_announced, some_clients, takes
@@ -46,15 +46,21 @@ def _own_view(data: ClientStore, centre: bool, balance: bool) -> Seen:
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for _, rows in data.blocks():
         total += (rows - origin).sum(axis=0)
-        squares += float(np.square(rows - origin).sum())
+        with np.errstate(over="ignore"):
+            squares += float(np.square(rows - origin).sum())
         least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
         radius2 = max(radius2, float(np.square(rows).sum(axis=1).max()))
         grids &= detect_grids(rows)
     mean = total / max(1, data.n_samples)
-    apart = 2.0 * (squares / max(1, data.n_samples) - float(mean @ mean))
     spread, radius = float(np.linalg.norm((most - least) / 2)), math.sqrt(radius2)
     if not math.isfinite(radius):
         return AS_THEY_ARE  # it is refused
+    apart = 2.0 * (squares / max(1, data.n_samples) - float(mean @ mean))
+    if balance and (most > least).any() and not 0 < apart < math.inf:
+        raise OverflowRefused(
+            f"the columns of client {data.name!r} cannot be balanced: squares of their values are "
+            "beyond float64. Bring them to another unit."
+        )
     point = b""
     if centre and radius > FAR * spread:
         step = 2.0 ** math.floor(math.log2((spread or radius) / FAR))
@@ -126,10 +132,12 @@ def encode_columns(
     return encoded(data, secret, seen, site, start=start, stop=stop, **how)
 
 
-def plan_of_columns(parts: Mapping[str, SampleSummary], groups: Mapping[str, int]) -> RowPlan:
+def plan_of_columns(parts: Mapping[str, SampleSummary]) -> RowPlan:
     """Order samples of which clients hold columns, the same ones in a group; refuse gaps."""
+    numbers: dict[int, int] = {}  # by what clients say, not the caller
+    groups = {name: numbers.setdefault(p.columns, len(numbers)) for name, p in parts.items()}
     digests = mixed_digests({n: SampleDigests(p.digests, p.share) for n, p in parts.items()})
-    of_group: dict[int, list[str]] = {g: [] for g in sorted({*groups.values()})}
+    of_group: dict[int, list[str]] = {g: [] for g in range(len(numbers))}
     for name in parts:
         of_group[groups[name]].append(name)
     order = np.empty(0, dtype=np.uint64)
@@ -150,7 +158,7 @@ def plan_of_columns(parts: Mapping[str, SampleSummary], groups: Mapping[str, int
         order = found
     most = [[parts[name] for name in names] for names in of_group.values()]
     radius, spread = (
-        math.sqrt(sum(max(getattr(part, what) for part in group) ** 2 for group in most))
+        math.hypot(*(max(getattr(part, what) for part in group) for group in most))
         for what in ("radius", "spread")
     )
     contents = sorted(f"{n}:{part.content}:{part.share}:{groups[n]}" for n, part in parts.items())
@@ -161,5 +169,5 @@ def plan_of_columns(parts: Mapping[str, SampleSummary], groups: Mapping[str, int
         spread=spread,
         grids=reduce(and_, (part.grids for part in parts.values())),
         problem=hash64(order.tobytes(), *map(str.encode, contents), repr(radius).encode()),
-        groups=dict(groups),
+        groups=groups,
     )

@@ -38,6 +38,7 @@ class SampleSummary(
     digests: np.ndarray = array("sample", dtype="uint64")
     share: int  # of the secret that the order of all samples depends on; other clients lack it
     n_features: int
+    columns: int  # of their names, in order
     content: int  # of the samples, under the client's own key, for resuming
     radius: float  # >= max |x|
     spread: float  # >= max |x - b| for the middle b of the box; infinite where not reported

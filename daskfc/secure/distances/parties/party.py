@@ -134,6 +134,7 @@ def described(
         digests=ids.digests,
         share=ids.share,
         n_features=data.n_features,
+        columns=hash64(*(str(name).encode() for name in data.feature_names)) >> 1,
         content=durable_secret.derive("samples", seen.digest_of(data)).fingerprint(),
         radius=rounded_up(float(radius)),
         spread=rounded_up(spread) if np.isfinite(spread) else spread,

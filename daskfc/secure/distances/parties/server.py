@@ -19,7 +19,7 @@ from daskfc.coding import (
     reconstruct,
     reconstruct_wide,
 )
-from daskfc.errors import DecodingError
+from daskfc.errors import DecodingError, InvalidInput
 from daskfc.federation.methods.samples import SampleDigests, canonical_positions
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
@@ -88,6 +88,11 @@ class RowPlan:
 
 def plan(parts: Mapping[str, SampleSummary]) -> RowPlan:
     """Order the samples and compute the range of the data; refuse ids that clients share."""
+    if len({part.columns for part in parts.values()}) > 1:
+        raise InvalidInput(
+            f"clients that hold samples need the same columns in the same order; those of "
+            f"{', '.join(parts)} differ. Write one of the stores again."
+        )
     positions = canonical_positions(
         {n: SampleDigests(p.digests, p.share) for n, p in parts.items()}
     )

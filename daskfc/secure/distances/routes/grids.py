@@ -89,7 +89,7 @@ def _place_of_columns(federation: Federation, held: Held, max_abs: float | None)
     told = federation.ask(
         by_columns.describe_columns, key, max_abs=max_abs, centre=centre, balance=held.balance
     )
-    plan = federation.on_server(by_columns.plan_of_columns, told, groups=dict(held.groups))
+    plan = federation.on_server(by_columns.plan_of_columns, told)
     public = federation.publish(server.public_plan, plan)
     return Place(plan, public, of_columns=(centre, held.balance), n_groups=len(sizes))
 
