@@ -175,10 +175,9 @@ def test_who_has_which_columns_is_the_clients_word():
     assert server.plan({"a": summary([1, 2]), "b": summary([3, 4])}).n_samples == 4
 
 
-@pytest.mark.parametrize("scale", [1e153, 1e-170])
-def test_columns_whose_squares_are_no_numbers_are_not_balanced(tmp_path, scale):
-    (url,) = cells(tmp_path, REAL * scale, ALL["far"], [[0, 1]]).values()
-    with pytest.raises(OverflowRefused, match="'client-1' cannot be balanced: squares of their va"):
+def test_columns_whose_squares_are_zeros_are_not_balanced(tmp_path):
+    (url,) = cells(tmp_path, REAL * 1e-170, ALL["far"], [[0, 1]]).values()
+    with pytest.raises(OverflowRefused, match="'client-1' cannot be balanced: squares of their di"):
         _own_view(ClientStore.open(url), False, True)
 
 

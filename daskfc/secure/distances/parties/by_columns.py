@@ -46,8 +46,7 @@ def _own_view(data: ClientStore, centre: bool, balance: bool) -> Seen:
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for _, rows in data.blocks():
         total += (rows - origin).sum(axis=0)
-        with np.errstate(over="ignore"):
-            squares += float(np.square(rows - origin).sum())
+        squares += float(np.square(rows - origin).sum())
         least, most = np.minimum(least, rows.min(axis=0)), np.maximum(most, rows.max(axis=0))
         radius2 = max(radius2, float(np.square(rows).sum(axis=1).max()))
         grids &= detect_grids(rows)
@@ -56,10 +55,10 @@ def _own_view(data: ClientStore, centre: bool, balance: bool) -> Seen:
     if not math.isfinite(radius):
         return AS_THEY_ARE  # it is refused
     apart = 2.0 * (squares / max(1, data.n_samples) - float(mean @ mean))
-    if balance and (most > least).any() and not 0 < apart < math.inf:
+    if balance and (most > least).any() and not apart > 0:
         raise OverflowRefused(
-            f"the columns of client {data.name!r} cannot be balanced: squares of their values are "
-            "beyond float64. Bring them to another unit."
+            f"the columns of client {data.name!r} cannot be balanced: squares of their "
+            "differences are 0 in float64. Bring them to another unit."
         )
     point = b""
     if centre and radius > FAR * spread:
