@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score
 
 from daskfc.federation import Federation
-from daskfc.stores.store.together import SPLITS
 from tests.test_every_method import CLIENTS, METHODS, model_of, split_of, write
 
 pytestmark = pytest.mark.slow
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.slow
 N = 12  # samples, of which `write` puts every second one far from the others
 
 
-@pytest.fixture(scope="module", params=SPLITS)
+@pytest.fixture(scope="module", params=sorted({*map(split_of, METHODS)}))
 def opened(request, tmp_path_factory):
     """A federation, and the methods of its split."""
     split, folder = request.param, tmp_path_factory.mktemp(request.param)

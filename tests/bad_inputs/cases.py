@@ -141,7 +141,7 @@ COMMANDS: dict[str, Case] = {
     "128": Case("a latin-1 header", "source.encoding", BUILD,
                 source("größe,b\n1,2\n3,4\n5,6\n".encode("latin-1"))),
     "129": Case("an empty file", "t.csv: the file is empty", BUILD, source("")),
-    "142": Case("an xlsx source", "format of source.path 't.xlsx' cannot be told", BUILD,
+    "142": Case("text called a workbook", "t.xlsx: the source cannot be read as excel", BUILD,
                 source("x", name="t.xlsx")),
     "159": Case("source and clients", "exactly one of 'source' and 'clients'",
                 files={"s.yaml": IRIS + OWN}),

@@ -38,12 +38,18 @@ class ServerWork(Verbs):
         return self._sent(SERVER, step, futures)
 
     def ask_for(
-        self, worker: str, step: Callable[..., M], /, *args: Any, **kwargs: Any
+        self,
+        worker: str,
+        step: Callable[..., M],
+        /,
+        *args: Any,
+        clients: Iterable[str] | None = None,
+        **kwargs: Any,
     ) -> PerClient[Sent[M]]:
         """Run a step at each client and send its message to one further worker, not the server."""
         (worker,) = self._workers([worker])
         self._declared(step, "client → server worker", by_receiver=False)
-        return self._send(self.clients, Bound.of(step, args, kwargs), worker)
+        return self._send(self._some(clients), Bound.of(step, args, kwargs), worker)
 
     def hand_back(
         self,

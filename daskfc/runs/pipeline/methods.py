@@ -71,7 +71,7 @@ def known_methods() -> dict[str, type[BaseEstimator]]:
     --------
     >>> from daskfc.runs import known_methods
     >>> list(known_methods())[0]
-    'OmniFC'
+    'FederatedKMeans'
     """
     own: dict[str, type[BaseEstimator]] = {**METHODS, **BASELINES, "central": Central}
     return with_plugins("daskfc.methods", own, _is_method)
