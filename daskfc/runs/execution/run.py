@@ -443,7 +443,7 @@ def run(
     >>> fc.run({"method": "OmniFD"}, storage="storage/digits.yaml")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    daskfc.errors.InvalidInput: no method is called 'OmniFD'; there are OmniFC, FedSC, ... \
+    daskfc.errors.InvalidInput: no method is called 'OmniFD'; there are FederatedKMeans, ... \
 Did you mean 'OmniFC'?
     """
     prepared = prepare(
