@@ -9,8 +9,8 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.readers import open_source
 
-openpyxl = pytest.importorskip("openpyxl")
-pytest.importorskip("python_calamine")
+openpyxl = pytest.importorskip("openpyxl", reason="writes the workbooks of these tests")
+pytest.importorskip("python_calamine", reason="needs daskfc[excel]")
 
 ROWS = [
     ["patient", "age", "crp", "visit", "smoker"],

@@ -121,7 +121,7 @@ def write_arrow_stream(folder):
 
 
 def write_excel(folder):
-    pytest.importorskip("python_calamine")
+    pytest.importorskip("python_calamine", reason="needs daskfc[excel]")
     frame().to_excel(folder / "t.xlsx", index=False, engine="openpyxl")
     return {"path": folder / "t.xlsx", "labels": "kind", "ids": "key"}
 
@@ -134,7 +134,7 @@ def write_sqlite(folder):
 
 
 def write_duckdb(folder):
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = pytest.importorskip("duckdb", reason="needs daskfc[sql]")
     table = frame()  # which the query names
     with contextlib.closing(duckdb.connect(folder / "t.duckdb")) as database:
         database.register("given", table)
@@ -166,7 +166,7 @@ def write_netcdf(folder):
 
 
 def write_netcdf4(folder):
-    pytest.importorskip("h5netcdf")
+    pytest.importorskip("h5netcdf", reason="needs daskfc[netcdf]")
     keyed = data_set().assign_coords(person=[f"s{i}" for i in range(11)])
     keyed.to_netcdf(folder / "t.nc4", engine="h5netcdf")
     return {"path": folder / "t.nc4", "features": "X", "labels": "kind", "ids": "person"}
@@ -184,7 +184,7 @@ def write_xarray_zarr(folder):
 
 
 def write_h5ad(folder, matrix=X, name="X"):
-    anndata = pytest.importorskip("anndata")
+    anndata = pytest.importorskip("anndata", reason="needs daskfc[h5ad]")
     # anndata for Python 3.11 writes no strings of pandas 3
     names, genes = ([f"s{i}" for i in range(11)], ["p", "q", "r"])
     obs = pd.DataFrame({"kind": y}, index=pd.Index(names, dtype=object))
@@ -261,7 +261,7 @@ def test_missing_file(write, tmp_path):
 )
 def test_not_of_the_format(name, tmp_path):
     needed = {"excel": "python_calamine", "h5ad": "anndata"}
-    pytest.importorskip(needed.get(name, "numpy"))
+    pytest.importorskip(needed.get(name, "numpy"), reason=f"needs daskfc[{name}]")
     (tmp_path / "file").write_bytes(b"certainly not it\n")
     with pytest.raises(StoreError, match=f"cannot be read as {name}"):
         opened(tmp_path / "file", format=name)

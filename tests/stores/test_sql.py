@@ -37,7 +37,7 @@ def sqlite(tmp_path):
 
 @pytest.fixture
 def duckdb(tmp_path):
-    package = pytest.importorskip("duckdb")
+    package = pytest.importorskip("duckdb", reason="needs daskfc[sql]")
     path = tmp_path / "lab.db"  # whose kind its first bytes tell
     with contextlib.closing(package.connect(path)) as database:
         database.register("given", TABLE)
@@ -48,8 +48,8 @@ def duckdb(tmp_path):
 @pytest.fixture(scope="session")
 def server():
     """A PostgreSQL of these tests alone, with a password, ended after them."""
-    pytest.importorskip("psycopg")
-    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg", reason="the driver of Postgres")
+    pytest.importorskip("sqlalchemy", reason="needs daskfc[sql]")
     initdb, pg_ctl, psql = (shutil.which(name) for name in ("initdb", "pg_ctl", "psql"))
     own = None if os.getuid() else "postgres"  # it starts for nobody with root's rights
     if None in (initdb, pg_ctl, psql) or (own and own not in {user.pw_name for user in getpwall()}):
@@ -197,14 +197,14 @@ def test_uris_without_a_password_are_taken(uri):
     ],
 )
 def test_sources_that_cannot_be(sqlite, keys, match, tmp_path, monkeypatch):
-    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("sqlalchemy", reason="needs daskfc[sql]")
     monkeypatch.chdir(tmp_path)
     with pytest.raises((InvalidInput, ValueError), match=match):
         open_source(SourceConfig(**keys))
 
 
 def test_duckdb_queries_files(tmp_path, monkeypatch):
-    pytest.importorskip("duckdb")
+    pytest.importorskip("duckdb", reason="needs daskfc[sql]")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
     samples = opened({"uri": "duckdb://"}, "select x + y as z from 'a.csv' order by x")

@@ -105,7 +105,6 @@ class FederatedClusterer(FittedModel):
     needs_raw: ClassVar[bool] = False  # whether raw data leave clients
     method_name: ClassVar[str]  # as pipelines name it, where that is not the class's name
     mapped_by: ClassVar[str] = ""  # what a map of samples is drawn from
-    privacy_claim: str = ""  # where it hangs on parameters; else it is in the class's docstring
 
     random_state: int | None = param(optional(integer(low=0)), default=0)
 
@@ -121,6 +120,11 @@ class FederatedClusterer(FittedModel):
     def check(self, n_clients: int | None = None) -> None:
         """Refuse (InvalidInput) the first parameter that breaks its rule."""
         check_params(type(self).__name__, self.get_params(deep=False), constraints_of(type(self)))
+
+    @property
+    def privacy_claim(self) -> str:
+        """What is claimed of privacy, where parameters decide; else it is in the docstring."""
+        return ""
 
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
         """Refuse (InvalidInput) a fit that is sure to fail on stores that the caller can read."""

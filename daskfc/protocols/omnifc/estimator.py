@@ -227,7 +227,7 @@ class OmniFC(FederatedClusterer):
         splits.check_stores(stores, self.split, make_clusterer(self.clusterer))
 
     @property
-    def privacy_claim(self) -> str:  # type: ignore[override]
+    def privacy_claim(self) -> str:
         """What is claimed with these parameters, where less than all distances is revealed."""
         return CLAIMS.get(self.reveal, "")
 

@@ -29,6 +29,7 @@ __all__ = [
     "ANNOUNCED",
     "LloydNoise",
     "centers_in_ball",
+    "check_noise",
     "noisy_sums",
     "sensitivity_of",
     "sums_in_ball",
@@ -75,12 +76,7 @@ class LloydNoise:
     rounds: int = 5
 
     def __post_init__(self) -> None:
-        table = {
-            "multiplier": real(above=0),
-            "largest_norm": real(above=0),
-            "rounds": integer(low=1),
-        }
-        check_params("LloydNoise", vars(self), table)
+        check_noise(self)
 
     @property
     def sigma(self) -> float:
@@ -88,12 +84,19 @@ class LloydNoise:
         return self.multiplier * sensitivity_of(self.largest_norm)
 
 
+def check_noise(noise: Any) -> None:
+    """Refuse (InvalidInput) a multiplier, a largest norm or a number of rounds out of range."""
+    ranges = {"multiplier": real(above=0), "largest_norm": real(above=0), "rounds": integer(low=1)}
+    check_params(type(noise).__name__, vars(noise), ranges)
+
+
 def sensitivity_of(largest_norm: float) -> float:
-    """Return 2 R, the most by which one replaced row moves `sums_in_ball`, in Euclidean norm.
+    """Return 2 R, the most by which one replaced row moves sums by cluster, in Euclidean norm.
 
     Let x become y, ‖x‖, ‖y‖ ≤ R, other rows keep their (public) centres. In one cluster, ‖y - x‖ ≤
     2 R; in two, lines move by (-R, -x) and (R, y), ‖x‖² + ‖y‖² + 2 R² ≤ 4 R². Both are reached.
     Counts in a unit above R would raise it; in one below R they would be noisier without need.
+    x and y are rows, as in `sums_in_ball`, or offsets from centres.
     """
     return 2.0 * largest_norm
 

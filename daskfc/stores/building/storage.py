@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -345,11 +346,7 @@ class Storage(BaseModel):
         for name, source in self._own_sources().items():
             if name in wanted:
                 own = {"origin": origins[name], **how}
-                keeping_gaps(
-                    source,
-                    gaps,
-                    lambda one: write_own(wanted[name], name, one, **own),  # noqa: B023
-                )
+                keeping_gaps(source, gaps, partial(write_own, wanted[name], name, **own))
         if self.source is not None:
             told = next(iter(origins.values())).attributes
             keeping_gaps(self.source, gaps, lambda one: self._deal(one, urls, wanted, told, how))

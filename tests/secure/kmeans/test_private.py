@@ -12,12 +12,12 @@ from daskfc.federation import PerClient
 from daskfc.privacy import noise_multiplier
 from daskfc.secure.kmeans import StartedNoise, open_kmeans
 from daskfc.secure.kmeans.messages import KMeansReach
+from daskfc.secure.kmeans.noise import sensitivity_of
 from daskfc.secure.kmeans.private.noise import (
     moments_in_ball,
     noisy_moments,
     noisy_offsets,
     offsets_within,
-    reach_sensitivity,
 )
 from daskfc.secure.sums import PlainSum
 from daskfc.testing.kmeans import inertia_of
@@ -54,7 +54,7 @@ def test_no_replaced_row_moves_the_sums_by_more_than_the_sensitivity():
             / StartedNoise(1.0, R).moments_sensitivity,
             "offsets": changes(
                 lambda x, c=centers, R=R, r=radius: offsets_within(x, c, R, r), rows, other
-            ) / reach_sensitivity(radius),
+            ) / sensitivity_of(radius),
         }  # fmt: skip
         for name, one in made.items():
             assert one <= 1 + 1e-9

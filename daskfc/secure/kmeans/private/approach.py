@@ -24,7 +24,8 @@ from daskfc.privacy import clip_rows
 from daskfc.secure.kmeans.clusters import KMeansPlan, check_enough
 from daskfc.secure.kmeans.coreset import k_means
 from daskfc.secure.kmeans.messages import KMeansCenters, KMeansReach
-from daskfc.secure.kmeans.private.noise import SEEDING, StartedNoise, reach_sensitivity
+from daskfc.secure.kmeans.noise import sensitivity_of
+from daskfc.secure.kmeans.private.noise import SEEDING, StartedNoise
 from daskfc.secure.sums import Total
 from daskfc.seeds import generator, integer_seed
 
@@ -89,7 +90,7 @@ def approached(
     After the last round of the start its centres are joined to `n_clusters`.
     """
     R, r = noise.largest_norm, state.radius
-    sigma = noise.multiplier * reach_sensitivity(r)
+    sigma = noise.multiplier * sensitivity_of(r)
     counts = total.values[:, 0] / r
     there = counts >= max(1.0, _FLOOR * sigma / r)
     means = state.centers.copy()

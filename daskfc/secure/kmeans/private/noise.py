@@ -5,7 +5,7 @@ Paper       A. Blum, C. Dwork, F. McSherry, K. Nissim, "Practical privacy: the S
             Humphries, F. Kerschbaum, "FastLloyd", USENIX Security 2025 (arXiv 2405.02437).
 Departures  (1) Gaussian noise, shared among the clients; neighbours replace one row, so numbers of
             rows are public. (2) Radii follow from sums that were told before. (3) Counts are summed
-            in units of the radius, which costs nothing: see `reach_sensitivity`.
+            in units of the radius, which costs nothing: see `sensitivity_of`.
 """
 
 import math
@@ -14,14 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.checks import check_params, integer, real
 from daskfc.coding import SecretKey
 from daskfc.federation.steps.rules import at_most_honest, takes
 from daskfc.linalg.symmetric import packed
 from daskfc.privacy import Noised, clip_rows, input_digest, noise_label, with_noise_share
 from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
 from daskfc.secure.kmeans.messages import KMeansReach
-from daskfc.secure.kmeans.noise import ANNOUNCED
+from daskfc.secure.kmeans.noise import ANNOUNCED, check_noise, sensitivity_of
 
 __all__ = [
     "SEEDING",
@@ -30,7 +29,6 @@ __all__ = [
     "noisy_moments",
     "noisy_offsets",
     "offsets_within",
-    "reach_sensitivity",
 ]
 
 Floats = NDArray[np.float64]
@@ -70,12 +68,7 @@ class StartedNoise:
     rounds: int = 3
 
     def __post_init__(self) -> None:
-        table = {
-            "multiplier": real(above=0),
-            "largest_norm": real(above=0),
-            "rounds": integer(low=1),
-        }
-        check_params("StartedNoise", vars(self), table)
+        check_noise(self)
 
     @property
     def releases(self) -> int:
@@ -95,15 +88,6 @@ class StartedNoise:
     def moments_sigma(self) -> float:
         """Standard deviation of every entry of the moments."""
         return self.multiplier * self.moments_sensitivity
-
-
-def reach_sensitivity(radius: float) -> float:
-    """Return 2 r, the most by which one replaced row moves `offsets_within`, in Euclidean norm.
-
-    Let o become p, ‖o‖, ‖p‖ ≤ r, other rows keep their (public) centres. Within a cluster, ‖p - o‖
-    ≤ 2 r; between two, lines move by (-r, -o) and (r, p), ‖o‖² + ‖p‖² + 2 r² ≤ 4 r².
-    """
-    return 2.0 * radius
 
 
 def moments_in_ball(rows: Floats, largest_norm: float) -> Floats:
@@ -157,7 +141,7 @@ def noisy_offsets(
     secret: SecretKey,
 ) -> Noised:
     """Return a client's part of a round's `offsets_within`, with its share of the noise."""
-    sensitivity = reach_sensitivity(told.radius)
+    sensitivity = sensitivity_of(told.radius)
     label = noise_label(
         "k-means offsets",
         sigma=noise.multiplier * sensitivity,

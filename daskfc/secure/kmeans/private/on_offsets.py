@@ -17,6 +17,7 @@ from daskfc.federation import Federation, Local, PerClient
 from daskfc.privacy import REACH_OF_NOISE
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan
 from daskfc.secure.kmeans.messages import KMeansCenters, KMeansProgress
+from daskfc.secure.kmeans.noise import sensitivity_of
 from daskfc.secure.kmeans.on_noisy_sums import row_counts
 from daskfc.secure.kmeans.private.approach import approached, ended, reach_of, started
 from daskfc.secure.kmeans.private.noise import (
@@ -24,7 +25,6 @@ from daskfc.secure.kmeans.private.noise import (
     StartedNoise,
     noisy_moments,
     noisy_offsets,
-    reach_sensitivity,
 )
 from daskfc.secure.sums import Aggregation, Total
 
@@ -96,7 +96,7 @@ class KMeansOnNoisyOffsets(DistributedKMeans):
 def bound_of_noise(counts: Total, noise: StartedNoise, n_shares: int) -> KMeansProgress:
     """Report to the caller a bound on every entry of a client's noisy part, whatever its rows."""
     R, n = noise.largest_norm, float(np.rint(counts.values[0, 0]))
-    widest = max(reach_sensitivity(2.0 * R), noise.moments_sensitivity)
+    widest = max(sensitivity_of(2.0 * R), noise.moments_sensitivity)
     largest = 2.0 * max(2.0 * R, R**2) * n  # √2 R² of packed entries, or a radius of 2 R at most
     bound = largest + (REACH_OF_NOISE + 1.0) * noise.multiplier * widest / math.sqrt(n_shares)
     return KMeansProgress(0, 0, bound, np.array(counts.terms, dtype=str))

@@ -52,10 +52,8 @@ class Held(TableFile):
     frame: pd.DataFrame
     places: Sequence[str] | None = None
 
-    @property
-    def names(self) -> list[str]:  # type: ignore[override]
-        """Return the names of the columns."""
-        return [str(name) for name in self.frame.columns]
+    def __post_init__(self) -> None:
+        self.names = [str(name) for name in self.frame.columns]
 
     def count(self) -> int:
         """Return the number of rows."""
