@@ -24,6 +24,7 @@ from daskfc.protocols.kcagc.maths.summed_distances import (
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, advance, begin
 from daskfc.secure.kmeans import KMeansPlan, nearest_labels, on_sums
 from daskfc.secure.kmeans.groups import fresh_groups, last_clusters, moments_about
+from daskfc.secure.kmeans.lloyd import power_of_four, units
 from daskfc.secure.sums import Total
 
 SETS = {
@@ -103,10 +104,14 @@ def _means(moments: np.ndarray, before: np.ndarray) -> np.ndarray:
 def opened_now(rows: np.ndarray, k: int, n_init: int = 10, lloyd_rounds: int = 0) -> Opened:
     """Return the sums that k-means on sums opens; FederatedKMeans has rounds of Lloyd's."""
     plan, told = KMeansPlan(k, seed=0, n_init=n_init, lloyd_rounds=lloyd_rounds), []
-    values = [on_sums.first_moments(rows)]
-    search = on_sums.begun(Total(values[0], 0.0, ("a",)), plan)
-    origin, everything = search.origin, on_sums.all_moments(rows, on_sums.next_proposal(search))
-    search = on_sums.centred(search, Total(everything, 0.0, ("a",)), plan)
+    bound = power_of_four(np.abs(on_sums.own_sums(rows)).max())
+    search = on_sums.begun(Total(on_sums.first_moments(rows, bound), 0.0, ("a",)), plan, bound)
+    origin, proposal = search.origin, on_sums.next_proposal(search)
+    bound = power_of_four(on_sums.own_squares(rows, proposal).max())
+    everything = on_sums.all_moments(rows, proposal, bound)
+    values = [everything / units(bound, len(origin))]
+    search = on_sums.centred(search, Total(everything, 0.0, ("a",)), plan, bound)
+    each = units(search.bound, len(origin))
     groups, settled = on_sums.first_groups(rows), False
     while not settled:
         settled, proposal = search.settled, on_sums.next_proposal(search)
@@ -115,11 +120,13 @@ def opened_now(rows: np.ndarray, k: int, n_init: int = 10, lloyd_rounds: int = 0
         how = (proposal, on_sums.counted(total))
         told.append(how)
         if settled:
-            values.append(on_sums.last_moments(rows, groups, near, *how))
+            last = on_sums.last_moments(rows, groups, near, *how, search.bound)
+            values.append(last / each)
             break
         groups = on_sums.next_groups(groups, near, how[1])
-        values.append(on_sums.fresh_moments(rows, groups, *how))
-        search = on_sums.advanced(search, total, Total(values[-1], 0.0, ("a",)), plan)
+        fresh = on_sums.fresh_moments(rows, groups, *how, search.bound)
+        values.append(fresh / each)
+        search = on_sums.advanced(search, total, Total(fresh, 0.0, ("a",)), plan)
 
     def inside(new: np.ndarray) -> np.ndarray:
         own, found = on_sums.first_groups(new), [np.ones((1, len(new)), dtype=bool)]
@@ -131,8 +138,8 @@ def opened_now(rows: np.ndarray, k: int, n_init: int = 10, lloyd_rounds: int = 0
         last = last_clusters(counts.counts, counts.held, counts.least)[own, nearest]
         return np.vstack([*found, last == np.arange(k)[:, None]])
 
-    plain = [values[0]]  # those after it are about the mean of all
-    for own in values[1:]:
+    plain = []
+    for own in values:  # about the mean of all
         n, sums, squares = np.split(own, [1, 1 + len(origin)], axis=1)
         squares = squares + 2 * origin * sums + n * origin**2
         plain.append(np.hstack([n, sums + n * origin, squares]))

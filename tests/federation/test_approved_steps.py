@@ -116,7 +116,7 @@ class TestAtSites:
         begin(connected, FederatedKMeans, noise={**noise, "largest_norm": 1.0})
         rows = connected.on_clients(own_rows)
         with refused():
-            connected.wait(list(connected.on_clients(first_moments, rows).values()))
+            connected.wait(list(connected.on_clients(first_moments, rows, 1.0).values()))
         begin(connected, FederatedKernelKMeans, noise=noise, n_features=8)
         with refused():
             connected.wait(list(connected.on_clients(interpoint_moments, "gaussian").values()))

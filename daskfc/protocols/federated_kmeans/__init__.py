@@ -14,7 +14,7 @@ Notation    here            shape, range
 
 Messages    who → whom        class            what it reveals
             client → client   PublicKeys       nothing
-            client → server   Magnitude        a bound on the first sum's entries, a power of two
+            client → server   Magnitude        bounds on its first two sums, powers of two
             client → server   MaskedPart       sums over clients: of all samples and their squares;
                                                of groups of five samples or more; counts by group
                                                and nearest centre

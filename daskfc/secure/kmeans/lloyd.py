@@ -1,15 +1,18 @@
 """Steps of every k-means on a client's rows: check, label, and bound their sums."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances
 
-__all__ = ["bound_of_sums", "check_rows", "nearest_labels"]
+__all__ = ["check_rows", "count_unit", "nearest_labels", "power_of_four", "units"]
 
 Floats = NDArray[np.float64]
 
+_ROWS = 2.0**36  # ours: of all clients, at most; a power of four
 _BLOCK = 4096  # ours: rows at a time, so that no step holds distances of all rows
 
 
@@ -55,10 +58,22 @@ def nearest_labels(rows: Floats, centers: Floats) -> NDArray[np.int64]:
     return labels
 
 
-def bound_of_sums(n: float, scatter: float) -> float:
-    """Return a bound on every sum about a point c of any client's rows.
+def power_of_four(least: float) -> float:
+    """Return the smallest power of four above a number; 1 for 0."""
+    exponent = math.frexp(least)[1]  # least < 2**exponent
+    return math.ldexp(1.0, exponent + exponent % 2)
 
-    Cauchy-Schwarz: Σ |x - c| ≤ √(n Σ |x - c|²), for all n rows with `scatter` Σ |x - c|²; the
-    result is twice the largest moment, for rounding.
+
+def count_unit(bound: float) -> float:
+    """Return what a number of rows is multiplied with, to be at most `bound`."""
+    return bound / _ROWS
+
+
+def units(bound: float, n_features: int) -> Floats:
+    """Return what makes counts, sums and squares about a point as large as `bound`, at most.
+
+    `bound` is on squares, and a power of four; the (1 + 2 s,) units are powers of two, which round
+    nothing. Σ|x| ≤ √(n Σx²): so in fixed point all keep their digits, whatever the features' unit.
     """
-    return 2.0 * float(max(n, scatter, np.sqrt(n * scatter)))
+    each = (math.sqrt(bound) / math.sqrt(_ROWS), 1.0)
+    return np.concatenate([[count_unit(bound)], np.repeat(each, n_features)])

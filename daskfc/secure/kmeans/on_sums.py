@@ -34,7 +34,13 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import bound_of_sums, check_rows, nearest_labels
+from daskfc.secure.kmeans.lloyd import (
+    check_rows,
+    count_unit,
+    nearest_labels,
+    power_of_four,
+    units,
+)
 from daskfc.secure.kmeans.messages import (
     KMeansCenters,
     KMeansCounts,
@@ -45,11 +51,12 @@ from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["KMeansOnSums", "Search", "advanced", "begun"]
+__all__ = ["POINTS", "KMeansOnSums", "Search", "advanced", "begun"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+POINTS = 4  # ours: about which squares are told in a start, at most, one a clustering
 _DRAWN = 4000  # ours: rows drawn to represent all groups, at most
 _PATIENCE = 2  # ours: rounds in a row without gain, after which groups are fine enough
 _GROUPS = 100  # ours: per cluster, at which groups are fine enough too
@@ -61,8 +68,7 @@ class Search:
     """The server's state between two rounds."""
 
     origin: Floats  # (s,), the mean of all rows
-    n_rows: float
-    scatter: float  # at least the summed squared distance to it; bounds later sums
+    bound: float  # on the sums of the squares of each feature about it: a power of four
     clients: tuple[str, ...]
     moments: Floats  # (m, 1 + 2 s)
     centers: Floats
@@ -93,8 +99,8 @@ class KMeansOnSums(DistributedKMeans):
     these sums is over fewer rows: see `groups`. In every round it learns how many rows of each
     group are nearest to which centre, and all clients learn that and the centres. Which client a
     row belongs to stays hidden as far as `sums` hides the parts. Two fits have two partitions,
-    whose sums may differ by single rows. The clients agree on a bound for the first sum
-    (`Magnitude`), where `sums` needs one; later bounds follow from the sums.
+    whose sums may differ by single rows. The clients agree on bounds for the first two sums
+    (`Magnitude`); later bounds follow from the sums.
 
     Examples
     --------
@@ -113,17 +119,23 @@ class KMeansOnSums(DistributedKMeans):
 
     def _centers(self, rows: PerClient[Local]) -> Local[KMeansCenters]:
         federation, plan, sums = self._federation, self._plan, self._sums
-        total = sums.sum(federation.on_clients(first_moments, rows, clients=tuple(rows)))
-        search = federation.on_server(begun, total, plan)
-        state = federation.publish(progress, search)
-        those = tuple(state.clients.tolist())
-        told = federation.tell(next_proposal, search, clients=those)
-        parts = federation.inline(all_moments, rows.only(those), told, clients=those)
-        total = sums.sum(parts, max_abs=state.bound)
-        search = federation.on_server(centred, search, total, plan)
-        state = federation.publish(progress, search)
-        those = tuple(state.clients.tolist())
+        most, those = sums.agree(federation.on_clients(own_sums, rows, clients=tuple(rows)))
+        bound = power_of_four(most)
         own = rows.only(those)
+        parts = federation.inline(first_moments, own, bound, clients=those)
+        search = federation.on_server(begun, sums.sum(parts, max_abs=bound), plan, bound)
+        those = tuple(federation.publish(progress, search).clients.tolist())
+        own = own.only(those)
+        told = federation.tell(next_proposal, search, clients=those)
+        most, those = sums.agree(federation.on_clients(own_squares, own, told, clients=those))
+        bound = power_of_four(most)
+        own = own.only(those)
+        parts = federation.inline(all_moments, own, told, bound, clients=those)
+        total = sums.sum(parts, max_abs=bound)
+        search = federation.on_server(centred, search, total, plan, bound)
+        state = federation.publish(progress, search)
+        those = tuple(state.clients.tolist())
+        own = own.only(those)
         groups = federation.on_clients(first_groups, own, clients=those)
         while True:
             self._next_round()
@@ -136,11 +148,15 @@ class KMeansOnSums(DistributedKMeans):
                 _warn_of(state.held_back, federation.smallest.clients)
                 break
             groups = federation.on_clients(next_groups, groups, near, counts, clients=those)
-            parts = federation.inline(fresh_moments, own, groups, told, counts, clients=those)
+            parts = federation.inline(
+                fresh_moments, own, groups, told, counts, state.bound, clients=those
+            )
             found = sums.sum(parts, max_abs=state.bound)
             search = federation.on_server(advanced, search, total, found, plan)
             state = federation.publish(progress, search)
-        parts = federation.inline(last_moments, own, groups, near, told, counts, clients=those)
+        parts = federation.inline(
+            last_moments, own, groups, near, told, counts, state.bound, clients=those
+        )
         total = sums.sum(parts, max_abs=state.bound)
         return federation.on_server(last_centers, search, total)
 
@@ -160,10 +176,23 @@ def _warn_of(held_back: int, clients: int) -> None:
 # -- clients --------------------------------------------------------------------------------------
 
 
-def first_moments(rows: Floats) -> Floats:
-    """Return a client's number of rows and sums of rows and of squares, (1, 1 + 2 s)."""
-    rows = check_rows(rows)
-    return moments_about(rows, first_groups(rows), 1, np.zeros(rows.shape[1]))
+def own_sums(rows: Floats) -> Floats:
+    """Return the sum of a client's rows, (s,)."""
+    total: Floats = check_rows(rows).sum(axis=0)
+    return total
+
+
+def first_moments(rows: Floats, bound: float) -> Floats:
+    """Return a client's number of rows, in `count_unit`, and their sum, (1, 1 + s)."""
+    return np.concatenate([[len(rows) * count_unit(bound)], own_sums(rows)])[None]
+
+
+def own_squares(rows: Floats, proposal: KMeansProposal, site: SiteRules = FREE) -> Floats:
+    """Return the sum of the squares of a client's rows about the mean of all, (s,)."""
+    # Their magnitude leaves without a mask: about many points it would tell where the rows are.
+    site.once().hold_few("points for squares of k-means", proposal.origin.tobytes(), POINTS)
+    total: Floats = np.square(rows - proposal.origin).sum(axis=0)
+    return total
 
 
 def first_groups(rows: Floats) -> Integers:
@@ -171,9 +200,10 @@ def first_groups(rows: Floats) -> Integers:
     return np.zeros(len(rows), dtype=np.int64)
 
 
-def all_moments(rows: Floats, proposal: KMeansProposal) -> Floats:
-    """Return a client's part of the sums of all rows about their mean."""
-    return moments_about(rows, first_groups(rows), 1, proposal.origin)
+def all_moments(rows: Floats, proposal: KMeansProposal, bound: float) -> Floats:
+    """Return a client's part of the sums of all rows about their mean, in `units`."""
+    moments = moments_about(rows, first_groups(rows), 1, proposal.origin)
+    return moments * units(bound, rows.shape[1])
 
 
 def own_nearest(rows: Floats, proposal: KMeansProposal) -> Integers:
@@ -195,13 +225,14 @@ def next_groups(groups: Integers, nearest: Integers, counts: KMeansCounts) -> In
 
 
 def fresh_moments(
-    rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts
+    rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts, bound: float
 ) -> Floats:
-    """Return a client's part of the sums over new groups."""
+    """Return a client's part of the sums over new groups, in `units`."""
     fresh = fresh_groups(counts.counts, counts.held, counts.least)
     place = np.full(int(split_groups(counts.counts, counts.held, counts.least).max()) + 1, -1)
     place[fresh] = np.arange(len(fresh))
-    return moments_about(rows, place[groups], len(fresh), proposal.origin)
+    moments = moments_about(rows, place[groups], len(fresh), proposal.origin)
+    return moments * units(bound, rows.shape[1])
 
 
 def last_moments(
@@ -210,36 +241,34 @@ def last_moments(
     nearest: Integers,
     proposal: KMeansProposal,
     counts: KMeansCounts,
+    bound: float,
 ) -> Floats:
-    """Return a client's part of the sums over clusters, (k, 1 + 2 s)."""
+    """Return a client's part of the sums over clusters, (k, 1 + 2 s), in `units`."""
     labels = last_clusters(counts.counts, counts.held, counts.least)[groups, nearest]
-    return moments_about(rows, labels, len(proposal.centers), proposal.origin)
+    moments = moments_about(rows, labels, len(proposal.centers), proposal.origin)
+    return moments * units(bound, rows.shape[1])
 
 
 # -- server ---------------------------------------------------------------------------------------
 
 
-def begun(total: Total, plan: KMeansPlan) -> Search:
+def begun(total: Total, plan: KMeansPlan, bound: float) -> Search:
     """Return a search from the mean of all rows; refuse fewer rows than clusters."""
-    counts, sums, squares = _columns(total.values)
-    n = float(np.rint(counts[0]))
+    n = float(np.rint(total.values[0, 0] / count_unit(bound)))
     check_enough(n, plan.n_clusters)
-    origin = sums[0] / n
-    # About 0, not the mean: an upper bound, without the loss of digits of a difference.
-    scatter = float(np.maximum(squares[0], 0.0).sum())
-    return Search(origin, n, scatter, tuple(total.terms), total.values, origin[None])
+    origin = total.values[0, 1:] / n
+    return Search(origin, bound, tuple(total.terms), np.empty((0, 0)), origin[None])
 
 
-def centred(search: Search, total: Total, plan: KMeansPlan) -> Search:
-    """Return the search with the scatter of all rows about their mean, without loss of digits."""
-    counts, _, squares = _columns(total.values)
-    scatter = float(np.maximum(squares[0], 0.0).sum())
+def centred(search: Search, total: Total, plan: KMeansPlan, bound: float) -> Search:
+    """Return the search with the moments of all rows about their mean, without loss of digits."""
+    moments = total.values / units(bound, len(search.origin))
+    squares = float(_columns(moments)[2].max(initial=0.0))
     search = replace(
         search,
-        n_rows=float(np.rint(counts[0])),
-        scatter=scatter,
+        bound=power_of_four(2.0 * squares),  # and twice, for rounding
         clients=tuple(total.terms),
-        moments=total.values,
+        moments=moments,
         settled=plan.n_clusters == 1,
     )
     return search if search.settled else _with_centers(search, plan)
@@ -259,9 +288,8 @@ def counted(total: Total, site: SiteRules = FREE) -> KMeansCounts:
 
 def progress(search: Search) -> KMeansProgress:
     """Report to the caller the state of the search and the bound of the next sums."""
-    bound = bound_of_sums(search.n_rows, search.scatter)
     clients = np.array(search.clients, dtype=str)
-    return KMeansProgress(int(search.settled), search.held_back, bound, clients)
+    return KMeansProgress(int(search.settled), search.held_back, search.bound, clients)
 
 
 def advanced(
@@ -275,7 +303,7 @@ def advanced(
     held_back = int(table[(table >= told.least) & ~told.held].sum())
     moments = np.empty((int(groups.max()) + 1, search.moments.shape[1]))
     moments[groups.min(axis=1)] = search.moments  # of a group that split: written over
-    moments[fresh] = found.values
+    moments[fresh] = found.values / units(search.bound, len(search.origin))
     after = replace(search, moments=moments, n_rounds=search.n_rounds + 1, held_back=held_back)
     if search.n_lloyd:
         return _moved(after, clusters_of_groups(table, told.held, told.least), plan)
@@ -313,7 +341,7 @@ def _moved(search: Search, clusters: Integers, plan: KMeansPlan) -> Search:
 
 def last_centers(search: Search, total: Total) -> KMeansCenters:
     """Return the means of the clusters, and the inertia of all rows around them."""
-    counts, sums, squares = _columns(total.values)
+    counts, sums, squares = _columns(total.values / units(search.bound, len(search.origin)))
     there = np.rint(counts) > 0
     n = np.maximum(np.rint(counts), 1.0)[:, None]
     centers = np.where(there[:, None], search.origin + sums / n, search.centers)

@@ -43,7 +43,7 @@ class _Search:
 
 
 def _begun(total: Total, plan: KMeansPlan) -> _Search:
-    return _Search((total.values.shape[1] - 1) // 2, plan.n_clusters, total.terms)
+    return _Search(total.values.shape[1] - 1, plan.n_clusters, total.terms)
 
 
 def _advanced(search: _Search, plan: KMeansPlan, rehearsal: Rehearsal) -> _Search:
@@ -118,10 +118,12 @@ def _told_sizes(
 STAND_INS: StandIns = {
     **as_they_are(on_coreset.local_cost),
     clusters.own_clusters: lambda rows: of_shape(len(rows), dtype="int64"),
-    on_sums.first_moments: lambda rows: of_shape(1, 1 + 2 * rows.shape[1]),
+    on_sums.own_sums: lambda rows: of_shape(rows.shape[1]),
+    on_sums.first_moments: lambda rows: of_shape(1, 1 + rows.shape[1]),
     on_sums.begun: _begun,
     on_sums.progress: lambda search: _told(search.settled, search.clients),
     on_sums.next_proposal: _proposal,
+    on_sums.own_squares: lambda rows: of_shape(rows.shape[1]),
     on_sums.all_moments: lambda proposal: of_shape(1, 1 + 2 * len(proposal.origin)),
     on_sums.centred: lambda search: replace(search, settled=search.n_clusters == 1),
     on_sums.first_groups: lambda rows: of_shape(len(rows), dtype="int64"),

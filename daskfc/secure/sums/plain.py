@@ -31,6 +31,10 @@ class PlainSum(Aggregation):
     ...     return PlainSum(federation).sum(parts)
     """
 
+    def agree(self, parts: OwnParts) -> tuple[float, tuple[str, ...]]:
+        """Return 1, without asking: nothing is rounded here."""
+        return 1.0, tuple(parts)
+
     def sum(self, parts: OwnParts, *, max_abs: float | None = None) -> Local[Total]:
         """See `Aggregation.sum`; no bound is needed here."""
         return self._sum(parts, math.inf)

@@ -74,9 +74,13 @@ class Aggregation(ABC):
             return self._sum(parts, max_abs)
         if any(isinstance(part, Inline) for part in parts.values()):  # it is used twice here
             parts = self._federation.on_clients(itself, parts, clients=tuple(parts))
+        bound, those = self.agree(parts)
+        return self._sum(parts.only(those), bound)
+
+    def agree(self, parts: OwnParts) -> tuple[float, tuple[str, ...]]:
+        """Return a power of two above every magnitude in the clients' arrays, and who answered."""
         told = self._arrived(self._federation.ask(magnitude, parts, clients=tuple(parts)))
-        bound = self._federation.publish(largest, told).bound
-        return self._sum(parts.only(told), bound)
+        return self._federation.publish(largest, told).bound, tuple(told)
 
     def prepare(self) -> None:  # noqa: B027 - a sum in the clear needs nothing
         """Start the key agreement of the first sum now, without waiting for it.

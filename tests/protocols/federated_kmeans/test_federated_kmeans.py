@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from daskfc import FederatedKMeans
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
@@ -56,6 +57,25 @@ class TestOnProcesses:
         np.testing.assert_array_equal(model.labels_, plain.labels_)
         again = fitted(federation)
         np.testing.assert_array_equal(model.cluster_centers_, again.cluster_centers_)
+
+    @pytest.mark.parametrize(
+        ("factor", "shift"), [(1e9, 0.0), (1e60, 0.0), (1e-30, 0.0), (1.0, 1e7), (1e4, 1e13)]
+    )
+    def test_the_unit_of_the_features_changes_no_label(self, tmp_path, factor, shift):
+        own = {name: factor * rows + shift for name, rows in ROWS.items()}
+        with Federation.local(stores_of(tmp_path, own)) as federation:
+            model = fitted(federation)
+        pooled = KMeans(K, n_init=10, random_state=0).fit(POOLED)
+        centers = (model.cluster_centers_ - shift) / factor
+        assert inertia_of(IN_ORDER, centers) <= 1.003 * pooled.inertia_
+
+    def test_clusters_that_a_far_sample_takes_away_are_told_of(self, tmp_path):
+        own = {**ROWS, "client-1": np.vstack([ROWS["client-1"], np.full((1, D), 1e7)])}
+        with (
+            Federation.local(stores_of(tmp_path, own)) as federation,
+            pytest.warns(ConvergenceWarning, match=r"found \d of 4 clusters: .*clip"),
+        ):
+            fitted(federation)
 
     @pytest.mark.parametrize("party", ["client-2", "server"])
     def test_a_party_that_dies_between_rounds_changes_nothing(self, federation, monkeypatch, party):

@@ -17,6 +17,7 @@ from daskfc.federation import PerClient
 from daskfc.protocols.federated_kmeans.estimator import LLOYD_ROUNDS
 from daskfc.secure.kmeans import open_kmeans
 from daskfc.secure.kmeans.groups import SMALLEST
+from daskfc.secure.kmeans.lloyd import count_unit
 from daskfc.secure.sums import PlainSum
 from daskfc.testing.kmeans import inertia_of
 from tests.protocols.federated_kmeans.oracle import LEAST, last_labels, means, rounds
@@ -136,7 +137,8 @@ def test_every_group_that_is_opened_has_enough_rows():
     sums = [sum(parts[i : i + 3]) for i in range(0, len(parts), 3)]
     opened = [one for one in sums if one.shape[1] == 1 + 2 * rows.shape[1] and len(one)]
     assert len(opened) > 5
-    assert all((one[:, 0] >= SMALLEST).all() for one in opened)
+    *_, told = (one.content for one in ledger if one.message == "KMeansProgress")
+    assert all((one[:, 0] >= SMALLEST * count_unit(told.bound)).all() for one in opened[1:])
 
 
 def test_other_clients_and_another_order_give_the_same_centres():

@@ -1,5 +1,7 @@
 """k-means on sums: groups that are large enough, what is opened of them, and who takes part."""
 
+import types
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,8 +9,9 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import PerClient
+from daskfc.federation.party.site_rules import OnceOnly
 from daskfc.secure.kmeans import LloydNoise, nearest_labels, open_kmeans
 from daskfc.secure.kmeans.groups import (
     SMALLEST,
@@ -17,7 +20,9 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import bound_of_sums
+from daskfc.secure.kmeans.lloyd import count_unit, power_of_four, units
+from daskfc.secure.kmeans.messages import KMeansProposal
+from daskfc.secure.kmeans.on_sums import POINTS, own_squares
 from daskfc.secure.sums import PlainSum
 from daskfc.site import ANY_PART, BETWEEN_SITES
 from daskfc.testing.kmeans import inertia_of, rows_for_tests
@@ -149,10 +154,20 @@ def test_the_bound_holds_for_every_client():
     for _ in range(200):
         rows = random.normal(size=(random.integers(1, 30), 2)) * 10.0 ** random.integers(-3, 4)
         origin = rows.mean(axis=0)
-        bound = bound_of_sums(len(rows), np.square(rows - origin).sum())
+        bound = power_of_four(np.square(rows - origin).sum(axis=0).max())
         some = rows[: random.integers(0, len(rows) + 1)]
         groups = random.integers(0, 3, len(some))
-        assert np.abs(moments_about(some, groups, 3, origin)).max() <= bound
+        assert np.abs(moments_about(some, groups, 3, origin) * units(bound, 2)).max() <= bound
+
+
+def test_squares_are_told_about_few_points():
+    once = OnceOnly()
+    site = types.SimpleNamespace(once=lambda: once)
+    rows, centers = np.eye(3), np.zeros((1, 3))
+    for number in 2 * list(range(POINTS)):
+        own_squares(rows, KMeansProposal(centers, np.full(3, float(number)), 0), site)
+    with pytest.raises(PrivacyError, match="points for squares"):
+        own_squares(rows, KMeansProposal(centers, np.full(3, -1.0), 0), site)
 
 
 def test_all_groups_that_are_opened_have_enough_rows():
@@ -163,7 +178,8 @@ def test_all_groups_that_are_opened_have_enough_rows():
     opened = [one for one in sums if one.shape[1] == 1 + 2 * rows.shape[1]]
     assert len(opened) > 5
     assert max(len(one) for one in opened) > k
-    assert all((one[:, 0] >= SMALLEST).all() for one in opened)
+    *_, told = (one.content for one in federation.ledger if one.message == "KMeansProgress")
+    assert all((one[:, 0] >= SMALLEST * count_unit(told.bound)).all() for one in opened[1:])
 
 
 def test_the_last_round_is_lloyds_and_counts_rows_that_may_not_leave_home():
