@@ -19,16 +19,14 @@ from itertools import accumulate
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, integer, optional, real
 from daskfc.errors import InvalidInput
 from daskfc.threads import do_all
 
 __all__ = ["LandmarkEmbedding", "row_factors"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _ROWS = 2048  # ours: samples at a time
 

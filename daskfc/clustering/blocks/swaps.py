@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.views import DistanceBlocks
 
 __all__ = ["Medoids", "medoids_by_swaps"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _COLUMNS = 64  # ours: samples tried at a time while nothing is swapped
 _ROWS = 2048  # ours: rows of these columns at a time, 1 MiB
@@ -159,5 +156,4 @@ class _Run:
         total -= sums.sum(axis=0)
         sums += total
         sums -= self._sums[:, None]
-        changes: Floats = sums
-        return changes
+        return sums

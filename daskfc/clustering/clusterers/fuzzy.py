@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer, one_of, real
 from daskfc.clustering.clusterers.clusterer import (
     Clusterer,
@@ -28,8 +28,6 @@ from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.seeds import integer_seed
 
 __all__ = ["FuzzyCMeans", "fuzzy_partition", "memberships"]
-
-Floats = NDArray[np.float64]
 
 
 def memberships(distances: Floats, fuzziness: float) -> Floats:
@@ -192,7 +190,7 @@ class FuzzyCMeans(Clusterer):
                     )
         return ()
 
-    def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         model = clustering.model
         if "weights" in model:
             return nearest_mean(D, model["weights"], model["offsets"])

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.threads import in_order
 
 __all__ = [
@@ -26,9 +27,7 @@ __all__ = [
     "tiles",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 Rounded: TypeAlias = NDArray[np.float32]
-Ints: TypeAlias = NDArray[np.int64]
 Tile: TypeAlias = tuple[int, int, int, int]  # first and last row, first and last column
 Rows: TypeAlias = Callable[[int, int], Rounded]
 Result = TypeVar("Result")
@@ -170,8 +169,7 @@ class PairScreen:
         known = both[:, more.shape[1] :]
         with self._lock:
             self.best[mine] = known
-        reached: Rounded = known.min(axis=1)
-        return reached
+        return np.asarray(known.min(axis=1))
 
     def _drop(self) -> None:
         """Drop the pairs that others of the same row have surpassed."""

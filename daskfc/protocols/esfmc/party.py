@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.clustering.clusterers.local_labels import (
     LocalLabels,
     k_means_labels,
@@ -61,7 +62,6 @@ _LEAST_SCORE = 1e-3  # ours: a view without any structure still has some weight
 _ALIGNMENT = 0.1  # ours: at 1, as in Eq. (12), rows move towards means of clusters
 
 Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -279,8 +279,7 @@ def _own_labels(
     data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
 ) -> Ints:
     found, numbers = _renumbered(data, trained, told, settings)
-    labels: Ints = numbers[found.argmax(axis=1)]
-    return labels
+    return np.asarray(numbers[found.argmax(axis=1)])
 
 
 def vote(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.errors import InvalidInput
 from daskfc.federation.methods.linking import Linked, link_views
@@ -49,9 +50,6 @@ __all__ = [
     "tell_links",
     "voted",
 ]
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 NONE = -1  # a sample without a label: its own client labels it
 TO_VOTE = -2  # several clients label the sample, and the majority counts
@@ -273,8 +271,7 @@ def _shared_by_some(found: Linked, labels: Ints) -> NDArray[np.bool_]:
     owners = np.zeros(found.n_samples, dtype=np.int64)
     for places in found.places.values():
         owners[places] += 1
-    several: NDArray[np.bool_] = (labels == NONE) & (owners > 1)
-    return several
+    return np.asarray((labels == NONE) & (owners > 1))
 
 
 def links(found: Linked, settings: ServerSettings) -> LinkReport:

@@ -6,8 +6,8 @@ Each client measures on its own samples; the numbers are facts about private dat
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.federation.steps.rules import as_announced, takes
@@ -24,8 +24,6 @@ from daskfc.protocols.fedsc.privacy.noise import ANNOUNCED, DataNoise, FactorNoi
 from daskfc.stores import ClientStore
 
 __all__ = ["diagnose", "reconstruction_of"]
-
-Floats = NDArray[np.float64]
 
 _BLOCK_ENTRIES = 1 << 22  # ours: similarities at once, 32 MiB
 

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.low_rank_similarity import similarity_rows
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.coding import SecretKey
@@ -38,8 +38,6 @@ __all__ = [
     "weight_of",
     "weighted_update",
 ]
-
-Floats = NDArray[np.float64]
 
 REACH = 16.0  # ours: bound on atoms, relative to the largest magnitude
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
 from daskfc.federation.steps.rules import at_most_honest, takes
@@ -34,8 +34,6 @@ __all__ = [
     "packed_gram",
     "product",
 ]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

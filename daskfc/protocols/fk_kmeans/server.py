@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import Checkpoints
 from daskfc.federation.methods.samples import StoreContent
@@ -39,8 +39,6 @@ __all__ = [
     "remembered",
     "told_eigenpairs",
 ]
-
-Floats = NDArray[np.float64]
 
 
 def plan_of(

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc import seeds
+from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
 from daskfc.clustering.kernels.graph_filter import FilterKind
 from daskfc.errors import InvalidInput, PrivacyError
@@ -43,8 +43,6 @@ __all__ = [
     "project_new",
     "row_norms",
 ]
-
-Floats = NDArray[np.float64]
 
 _LOCAL_BASES: dict[str, Basis] = {
     "global-norm": "scaled",

@@ -5,8 +5,8 @@ the eigenvectors of Xᵀ F² X, and F X V = F (X V). Columns are read in narrow 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
 from daskfc.clustering.kernels.graph_filter import FilterKind
 from daskfc.linalg import projected_coordinates
@@ -14,8 +14,6 @@ from daskfc.linalg.local_basis import Basis
 from daskfc.stores import ClientStore
 
 __all__ = ["streamed_coordinates"]
-
-Floats = NDArray[np.float64]
 
 
 def streamed_coordinates(
@@ -39,8 +37,7 @@ def streamed_coordinates(
     def smooth(block: Floats, passes: int) -> Floats:
         if operator is None:
             return block
-        filtered: Floats = operator.filtered(block, order=passes, kind=kind, norm=norm)
-        return filtered
+        return operator.filtered(block, order=passes, kind=kind, norm=norm)
 
     gram = np.empty((d, d))
     width = max(1, block_entries // n)

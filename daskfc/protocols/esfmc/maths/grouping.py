@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.metrics import cohen_kappa_score
 from threadpoolctl import threadpool_limits
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
 from daskfc.clustering.clusterers.local_labels import (
     NEIGHBOURS,
@@ -49,9 +49,6 @@ __all__ = [
     "seed_of",
     "view_weight",
 ]
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 AGREEMENT = 0.97  # of spectral labels with those of k-means that starts from the last labels
 N_INIT = 10
@@ -111,8 +108,7 @@ def numbering(labels: Ints, wanted: Ints, k: int) -> Ints:
     known = wanted >= 0
     table = np.zeros((k, k))
     np.add.at(table, (labels[known], wanted[known]), 1.0)
-    numbers: Ints = linear_sum_assignment(-table)[1].astype(np.int64)
-    return numbers
+    return linear_sum_assignment(-table)[1].astype(np.int64)
 
 
 def matched(labels: Ints, previous: Ints | None, k: int) -> Ints:
@@ -196,8 +192,7 @@ def averaged_assignments(blocks: Sequence[Block], n_samples: int) -> Floats:
     for block in blocks:
         total[block.places] += block.features
         owners[block.places] += 1.0
-    mean: Floats = total / owners  # Eq. (14)
-    return mean
+    return total / owners  # Eq. (14)
 
 
 def seed_of(random_state: int, number: int) -> int:

@@ -18,11 +18,11 @@ Departures  (1) Each client counts atoms from its own kernel, Eq. (43), since th
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, integer, real
 from daskfc.clustering.kernels.kernels import atom_kernel, gaussian, real_matrix
 from daskfc.errors import InvalidInput
@@ -38,8 +38,6 @@ __all__ = [
     "normal_dictionary",
     "width_and_atoms",
 ]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _BLOCK = 1 << 22  # distances in memory at a time: 32 MiB
 _READ = 1000  # ours: samples from which a client counts its atoms
@@ -132,8 +130,7 @@ def _sums_of_eigenvalues(X: ArrayLike, width: float, seed: int, max_samples: int
 
 def _sums_of_kernel(K: Floats) -> Floats:
     values = np.linalg.eigvalsh(K)[::-1]
-    sums: Floats = np.cumsum(np.maximum(values, 0.0))  # below 0 by rounding only
-    return sums
+    return np.cumsum(np.maximum(values, 0.0))  # below 0 by rounding only
 
 
 def _holding(sums: Floats, mass: float) -> int:
@@ -149,7 +146,7 @@ def _some(X: Floats, most: int, seed: int, purpose: str) -> Floats:
     return X if len(X) <= most else X[_drawn(len(X), most, seed, purpose)]
 
 
-def _drawn(n: int, most: int, seed: int, purpose: str) -> NDArray[np.int64]:
+def _drawn(n: int, most: int, seed: int, purpose: str) -> Ints:
     """Return the indices of these rows."""
     if n <= most:
         return np.arange(n)
@@ -176,22 +173,19 @@ class Moments:
     @property
     def mean(self) -> Floats:
         """Mean of every feature, shape (m,), in units of the data."""
-        result: Floats = self.sums / self.count
-        return result
+        return self.sums / self.count
 
     @property
     def spread(self) -> Floats:
         """Standard deviation of every feature (divisor n), shape (m,), in units of the data."""
         variance = self.squares / self.count - self.mean**2
-        result: Floats = np.sqrt(np.maximum(variance, 0.0))  # below 0 by rounding only
-        return result
+        return np.sqrt(np.maximum(variance, 0.0))  # below 0 by rounding only
 
 
 def first_dictionary(moments: Moments, n_atoms: int, seed: int) -> Floats:
     """Return atoms (d, m): normal draws with the mean and spread of every feature of all data."""
     normals = normal_dictionary(n_atoms, moments.sums.size, 1, seed)
-    result: Floats = moments.mean + moments.spread * normals
-    return result
+    return moments.mean + moments.spread * normals
 
 
 def normal_dictionary(n_atoms: int, n_features: int, n_clients: int, seed: int) -> Floats:
@@ -200,5 +194,4 @@ def normal_dictionary(n_atoms: int, n_features: int, n_clients: int, seed: int) 
     rules = {name: integer(0 if name == "seed" else 1) for name in params}
     check_params("the first dictionary", params, rules)
     draws = generator(seed, "first dictionary").normal(size=(n_atoms, n_features))
-    result: Floats = draws / math.sqrt(n_clients)
-    return result
+    return draws / math.sqrt(n_clients)

@@ -16,10 +16,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats
 from daskfc.checks import check_params, integer
 from daskfc.clustering.clusterers.kmeans import Partition, best_partition
 from daskfc.clustering.kernels.kernels import real_matrix
-from daskfc.clustering.kernels.low_rank_similarity import Floats, Graph
+from daskfc.clustering.kernels.low_rank_similarity import Graph
 from daskfc.errors import InvalidInput
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.local_basis import divide_rows, singular_coordinates, squared_row_norms
@@ -117,8 +118,7 @@ def _over_degrees(B: Floats) -> Floats:
             f"got {missing} of {len(B)} samples for which they do not. Keep only the nearest "
             f"neighbours, or use more atoms or less noise."
         )
-    result: Floats = B / np.sqrt(degrees)[:, None]
-    return result
+    return np.asarray(B / np.sqrt(degrees)[:, None])
 
 
 def cluster_rows(

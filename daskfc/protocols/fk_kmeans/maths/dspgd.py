@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from daskfc.arrays import Floats
 
 __all__ = [
     "Iteration",
@@ -28,8 +29,6 @@ __all__ = [
     "relative_change",
     "weighted",
 ]
-
-Floats = NDArray[np.float64]
 
 
 def learning_rate(number: int) -> float:

@@ -12,13 +12,11 @@ Notation    paper              here
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.seeds import generator
 
 __all__ = ["Krylov", "Ritz", "begin"]
-
-Floats = NDArray[np.float64]
 
 CONVERGED = 1e-12  # ours: residual of a Ritz pair over the largest Ritz value
 _DEPENDENT = 1e-13  # ours: relative; a vector with a smaller remainder lies in the basis

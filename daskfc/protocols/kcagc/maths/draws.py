@@ -1,19 +1,14 @@
 """The draws of k-means++, and the nodes that empty clusters get."""
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.seeds import generator
 
 __all__ = ["drawn", "filled"]
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 
-
-def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> Integers:
+def drawn(mass: Floats, count: int, order: Ints, seed: int, number: int) -> Ints:
     """Draw nodes (R, count) in proportion to their mass (R, n), accumulated in this `order`."""
     mass = mass[:, order]
     total = np.cumsum(mass, axis=1)
@@ -27,7 +22,7 @@ def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> 
     return order[nodes]
 
 
-def filled(labels: Integers, nearest: Floats, k: int, order: Integers) -> Integers:
+def filled(labels: Ints, nearest: Floats, k: int, order: Ints) -> Ints:
     """Return labels (A, n) in which empty clusters get the farthest node of a larger cluster.
 
     Its distance must be positive; in a tie the first node in `order` is taken.

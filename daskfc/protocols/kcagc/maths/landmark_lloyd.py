@@ -13,11 +13,10 @@ Departures  (1) The paper measures to every round's centres. `weighted_lloyd` li
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.linalg.landmarks import LandmarkEmbedding
 from daskfc.protocols.kcagc.maths.summed_distances import (
     CentresAtNodes,
@@ -32,8 +31,6 @@ from daskfc.protocols.kcagc.maths.weighted_lloyd import (
 )
 
 __all__ = ["LandmarkState", "add_sums", "begin_with_landmarks", "tells_as_much"]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _TOLERANCE = 1e-11  # ours: squared distance from the landmarks' span, relative to the mean one
 _SPARE = 8  # ours: landmarks beyond q + 1 at first, so that few of them need a second sum
@@ -51,7 +48,7 @@ class LandmarkState:
     weights: Floats
     rank: int
     request: CentresAtNodes
-    known: tuple[tuple[NDArray[np.int64], Floats], ...] = ()
+    known: tuple[tuple[Ints, Floats], ...] = ()
 
     @property
     def n_sums(self) -> int:

@@ -11,19 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from daskfc.arrays import Floats, Ints
 from daskfc.linalg import squared_distances
 
 __all__ = ["CentresAtMeans", "CentresAtNodes", "Request", "centres_of", "distances_to"]
-
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class CentresAtNodes:
     """Take these nodes as centres: ``nodes`` (R, c) int64."""
 
-    nodes: Integers
+    nodes: Ints
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class CentresAtMeans:
     `wanted` (A, k) selects some of the centres, None all.
     """
 
-    labels: Integers
+    labels: Ints
     wanted: NDArray[np.bool_] | None = None
 
 
@@ -46,8 +44,7 @@ def centres_of(request: Request, rows: Floats, weights: Floats, n_clusters: int)
     Where `wanted` selects c centres, they are (1, c, w) in order of restarts and clusters.
     """
     if isinstance(request, CentresAtNodes):
-        at_nodes: Floats = rows[request.nodes]
-        return at_nodes
+        return rows[request.nodes]
     labels = request.labels
     runs, n = labels.shape
     counted = labels >= 0
