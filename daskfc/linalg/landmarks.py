@@ -108,10 +108,7 @@ class LandmarkEmbedding:
         return self._rank >= self.max_rank or largest <= self._limit
 
     def certificate(self) -> Floats:
-        """Return h (n,), each sample's squared distance to the landmarks' span; infinite at first.
-
-        That of i and j is too small by at most ``2 * (h[i] + h[j])``, never too large.
-        """
+        """Return h (n,), infinite at first; D_ij is too small by at most ``2 * (h[i] + h[j])``."""
         return self._residual.copy()
 
     @property

@@ -39,11 +39,7 @@ class Medoids:
 def medoids_by_swaps(
     view: DistanceBlocks, order: Ints, starts: Mapping[int, Ints], max_iter: int
 ) -> list[Medoids]:
-    """Return medoids that no swap with a sample improves, one result for each start.
-
-    Distances are Euclidean; samples are tried in `order`, cyclically. `starts` maps the place where
-    a run begins to its first medoids (k,). A pass reads n² distances and takes O(n²) a run.
-    """
+    """Return medoids that no swap improves, for each start by the place where it begins."""
     runs = {place: _Run(view, start, max_iter) for place, start in starts.items()}
     while not all(run.done for run in runs.values()):
         for place, tried in _stretches(view.n, sorted(runs)):

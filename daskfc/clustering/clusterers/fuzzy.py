@@ -54,10 +54,7 @@ def _to_centres(rows: Floats, squares: Floats, centres: Floats) -> Floats:
 def fuzzy_partition(
     rows: Floats, centres: Floats, *, fuzziness: float, tol: float, max_iter: int
 ) -> tuple[Floats, float, float]:
-    """Alternate memberships and centres, from given centres, until all changes are at most `tol`.
-
-    Return memberships (n, k) at the last centres, the objective, and the largest last change.
-    """
+    """Return memberships (n, k) at fuzzy c-means' last centres, objective and largest change."""
     squares = np.einsum("ij,ij->i", rows, rows)
     distances = _to_centres(rows, squares, centres)
     share = memberships(distances, fuzziness)

@@ -121,10 +121,7 @@ def _graph(X: Floats, most: int) -> NeighbourGraph:
 def k_means_labels(
     rows: ArrayLike, n_clusters: int, *, seed: int, metric: str = "euclid"
 ) -> LocalLabels:
-    """Cluster a client's rows (n, d) by k-means, as in the paper; the score is for 10 neighbours.
-
-    "cosine" divides rows by their norms; "auto" does so if `wants_cosine`.
-    """
+    """Cluster a client's rows (n, d) by k-means, as in the paper; score for 10 neighbours."""
     X = _prepared(rows, n_clusters, metric, seed)
     found = best_partition(
         X, n_clusters, seed, n_init=10, max_iter=300, owner="local k-means", threads=1

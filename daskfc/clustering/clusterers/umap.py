@@ -170,10 +170,7 @@ class UMAP(Clusterer):
 
 
 def _in_order(graph: NeighbourGraph, k: int) -> tuple[NeighbourGraph, Ints]:
-    """Return a graph of k neighbours with samples sorted by their distances, and each one's number.
-
-    The map depends on the order, which follows from pseudonyms where the server keeps a graph only.
-    """
+    """Return a graph of k neighbours in an order by distances, not pseudonyms, and the numbers."""
     order = np.lexsort(graph.distances[:, :k].T[::-1])
     number = np.argsort(order)
     near = number[graph.indices[order, :k]].astype(np.int32)

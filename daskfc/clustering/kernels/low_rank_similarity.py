@@ -85,11 +85,7 @@ def default_neighbors(n: int) -> int:
 
 @dataclass(frozen=True)
 class MostSimilar:
-    """The entries that Eq. (25) keeps of a block of rows of the similarity from `start`, (b, k).
-
-    Each row's own sample comes first, then the k - 1 most similar others, unscaled; `lowest` and
-    `highest` are those of the whole block.
-    """
+    """What Eq. (25) keeps, (b, k), of rows from `start`: itself, then the most similar others."""
 
     start: int
     indices: NDArray[np.int32]

@@ -45,11 +45,7 @@ class LargestProducts:
 
 @dataclass(frozen=True)
 class Screened:
-    """Pairs (rows, others) that remain after screening all blocks, or a share.
-
-    They include each row's largest products; `low_*` include the smallest one, unless it is
-    `lowest`, the smallest of those computed in float64.
-    """
+    """Pairs (rows, others) that screening leaves, and `low_*` that may be below `lowest`."""
 
     rows: Ints
     others: Ints

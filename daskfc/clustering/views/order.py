@@ -112,10 +112,7 @@ def order_of_symmetric(
 def order_of_points(
     Y: Floats, noise: float = 0.0, exactly: Callable[[Floats, Ints, int], Floats] | None = None
 ) -> Order:
-    """Return the order of samples by the squared distances of their coordinates (n, q).
-
-    `noise` bounds the error of a distance; `exactly` corrects distances of some samples to one.
-    """
+    """Return the order of samples by squared distances of coordinates (n, q), off by `noise`."""
     n = len(Y)
     centre = Y.mean(axis=0)
     parts = [slice(start, start + _ROWS) for start in range(0, n, _ROWS)]

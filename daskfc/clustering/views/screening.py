@@ -131,10 +131,7 @@ class PairScreen:
         self._lock = threading.Lock()
 
     def note(self, S: Rounded, start: int, first: int) -> bool:
-        """Note candidates of a tile's rows and columns; return False if they are too many.
-
-        `S` (b, c) begins at row `start` and column `first`; a row's score with itself is -inf.
-        """
+        """Note candidates of a tile (b, c) at row `start`, column `first`; False if too many."""
         later = S[:, max(0, start + len(S) - first) :]
         return self._note(S, start, first, axis=1) and (
             later.size == 0 or self._note(later, first + S.shape[1] - later.shape[1], start, axis=0)

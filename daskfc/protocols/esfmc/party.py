@@ -66,10 +66,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a client trains, mostly by parameters of `ESFMC`; None takes the value of the recipe.
-
-    `aligned` says whether assignments are shared, `complete` whether all views have all samples.
-    """
+    """How a client trains, mostly by parameters of `ESFMC`; None takes the value of the recipe."""
 
     n_clusters: int
     recipe: str
@@ -237,11 +234,7 @@ def tell_features(
     number: int,
     secret: SecretKey,
 ) -> SharedFeatures:
-    """Return the features to share, for the server.
-
-    Without noise, Q given as `shared` adds rows for samples that the client lacks (Eq. 13), and the
-    robust recipe weights the view by the score of its `own` labels of the first round.
-    """
+    """Return the features to share; with Q as `shared`, rows of samples it lacks too (Eq. 13)."""
     found = _features(data, trained, settings)
     rows = getattr(found, SHARED[settings.share]).astype(np.float64)
     if noise is not None:

@@ -82,10 +82,7 @@ def _perturbed(
 def summarise(
     samples: Floats, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
 ) -> KernelSummary:
-    """Return the client's size, mean distance (Eq. 42) and kernel rank, for the server.
-
-    With noise on the factors only the sizes are the client's; the rest is public.
-    """
+    """Return size, mean distance (Eq. 42) and rank; with noise on factors only the size."""
     n, m = samples.shape
     if isinstance(noise, FactorNoise):
         assert kernel_width is not None

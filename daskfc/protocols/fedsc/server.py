@@ -130,10 +130,7 @@ def mean_dictionary(
     number: int,
     rounds: int,
 ) -> Dictionary:
-    """Save and return the weighted mean of the participating clients' dictionaries (Eq. 11).
-
-    With `changes`, the total is of weighted changes since `before`.
-    """
+    """Save and return the weighted mean of dictionaries, or `changes` since `before` (Eq. 11)."""
     weight = sum(weight_of(sizes[name].n_samples, plan, uniform) for name in total.terms)
     mean: Floats = total.values / weight
     if changes:

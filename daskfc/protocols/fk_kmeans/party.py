@@ -58,10 +58,7 @@ def iterate(
     run: str,
     workspace: str,
 ) -> Iterate:
-    """Build W_t[m] in one pass over the samples (Algorithm 1, lines 7, 8, 12 and 13).
-
-    `past` is iteration t - 1, or all before t if `before` is None and W_t[m] is built from scratch.
-    """
+    """Build W_t[m] in one pass, anew if `before` is None (Algorithm 1, lines 7, 8, 12, 13)."""
     folder = Path(workspace) / f"fk-k-means-rows-{run}"
     if before is None:  # remove files of processes that were killed in earlier fits
         for other in folder.parent.glob("fk-k-means-rows-*"):

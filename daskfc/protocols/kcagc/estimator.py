@@ -416,11 +416,7 @@ class KCAGC(FederatedClusterer):
         n_seeds: int = 0,
         rank: int | None = None,
     ) -> Local:
-        """Run weighted k-means: one secure sum a step, with a report from the first round on.
-
-        No round waits for the previous one's report, so one more round, which sums no numbers, is
-        under way when a report says that all starts have converged.
-        """
+        """Run weighted k-means, a secure sum a step; no round waits for the last one's report."""
         clients = sums.clients
         # steps for seeds and rounds; an inner node of a tree may have fewer seeds
         most = (

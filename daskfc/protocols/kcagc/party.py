@@ -98,11 +98,7 @@ def _kind(projection: Projection) -> FilterKind:
 
 
 def project(data: ClientStore, projection: Projection) -> Floats:
-    """Return the filtered features' coordinates in their top singular vectors (Protocol 1, 4-5).
-
-    For "global-norm" they are U Σ, (n, min(k, d)), divided later. The result is read-only and does
-    not depend on the seed, so a process that fits again reuses the rows of its last fit.
-    """
+    """Return filtered features on their top singular vectors (Protocol 1, 4-5), and keep them."""
     kept = _projected.get(data)
     if kept is None or kept[0] != projection:
         k, basis = projection.n_clusters, _LOCAL_BASES[projection.basis]
@@ -163,11 +159,7 @@ def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
 def cluster_locally(
     rows: Floats, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
 ) -> LocalClusters:
-    """Return the participant's own clusters of its own columns (Protocol 3, line 3).
-
-    With "global-norm" they are clusters of directions: a row's norm relative to other participants'
-    says nothing about similarity in the own columns.
-    """
+    """Return the own clusters (Protocol 3, line 3); with "global-norm" those of directions."""
     if basis == "global-norm":
         rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
@@ -196,12 +188,7 @@ def measure(
     variant: str,
     n_refine: int,
 ) -> Floats:
-    """Return squared distances d^l (n, centres of all runs) in own columns, for the secure sum.
-
-    Protocol 2, line 4. Raise PrivacyError for distances that the run did not announce: of samples
-    where virtual nodes are clustered without refinement, or to centres where landmarks were
-    announced.
-    """
+    """Return squared distances d^l (n, centres) for the sum; refuse any not announced."""
     if not request.nodes.size and not request.labels.size:
         return np.empty((len(rows), 0))
     to_means = bool(request.labels.size)

@@ -13,10 +13,7 @@ __all__ = ["Placed", "dimensions"]
 
 @dataclass(frozen=True)
 class Placed:
-    """What one series of sums reveals of its `rows`, "samples" or "virtual nodes".
-
-    `n_dimensions` is an upper bound on q; `n_centres` is None for landmarks.
-    """
+    """What sums reveal of `rows` of at most `n_dimensions`; `n_centres` is None for landmarks."""
 
     rows: str
     n_dimensions: int

@@ -25,11 +25,7 @@ def streamed_coordinates(
     kind: FilterKind = "agc",
     block_entries: int = 1 << 23,
 ) -> Floats:
-    """Return coordinates (n, min(k, n, d)) of filtered columns without holding all in memory.
-
-    They equal those of `daskfc.linalg.singular_coordinates` up to rounding; `order` is ψ, 0 without
-    a graph. Memory: a few blocks of `block_entries` numbers, (d, d) and (n, k).
-    """
+    """Return `singular_coordinates` of filtered columns in a few blocks; `order` is ψ."""
     n, d = data.n_samples, data.n_features
     operator = GraphOperator.of(data.graph_blocks, n) if order else None
     norm = operator.laplacian_norm() if operator and kind == "laplacian" else None

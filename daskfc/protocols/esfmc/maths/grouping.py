@@ -132,11 +132,7 @@ def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
 
 
 def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> Ints:
-    """Return spectral labels, or more reliable ones.
-
-    Previous labels are kept if k-means started from them disagrees with the spectral ones; in the
-    first round (None), k-means with several starts is used if it separates clusters better.
-    """
+    """Return spectral labels, or where more reliable those of k-means or the previous ones."""
     found = spectral_labels(features, k, seed=seed, metric="euclid")
     if previous is None:
         return _better(found, by_kmeans(features, k, seed), features, k)
@@ -156,10 +152,7 @@ def _better(found: LocalLabels, other: Ints, features: Floats, k: int) -> Ints:
 def by_graphs(
     blocks: Sequence[Block], weights: Sequence[float], n_samples: int, k: int, seed: int
 ) -> Ints:
-    """Return spectral labels of all N samples from the weighted sum of clients' neighbour graphs.
-
-    Samples may be in some blocks only; the number of neighbours is that of the best `separation`.
-    """
+    """Return spectral labels (N,) of the weighted sum of clients' neighbour graphs."""
     graphs = []
     for block, weight in zip(blocks, weights, strict=True):
         n = len(block.places)

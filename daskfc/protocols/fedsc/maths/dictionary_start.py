@@ -45,11 +45,7 @@ _MANY = 200  # ours: more than clients of the paper's tables need (D98)
 
 
 def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> float:
-    """Return one client's part of Eq. (42), Σ_ij |x_i - x_j| / n², in units of the data.
-
-    Pairs of a sample with itself count, as in the published runs. Above `max_samples`, a random
-    subset is read: the error is below a hundredth of the distances' spread.
-    """
+    """Return a client's part of Eq. (42), Σ_ij |x_i - x_j| / n², by a subset if n is large."""
     X = _some(real_matrix(X, "X"), max_samples, seed, "mean distance")
     n = len(X)
     Y = X - X.mean(axis=0)  # shorter vectors, less cancellation
@@ -73,10 +69,7 @@ def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> 
 def count_atoms(
     X: ArrayLike, width: float, *, mass: float = 0.99, seed: int = 0, max_samples: int = 2000
 ) -> int:
-    """Return how many eigenvalues of a client's kernel have a share `mass` of their sum, Eq. (43).
-
-    Above `max_samples`, a random subset is read. Privacy: the number leaves the client in clear.
-    """
+    """Return how many eigenvalues have a share `mass` of their sum, Eq. (43); sent in clear."""
     params = {"width": width, "mass": mass, "seed": seed, "max_samples": max_samples}
     rules = {
         "width": real(above=0),
@@ -89,19 +82,13 @@ def count_atoms(
 
 
 def default_atoms(X: ArrayLike, width: float) -> int:
-    """Return the default number of atoms of a client, in [1, min(n, 1000)] (D98).
-
-    It is `count_atoms` for 0.99; above 200, for 0.95 but at least 200. Privacy: sent in clear.
-    """
+    """Return `count_atoms` for 0.99; above 200, for 0.95 but at least 200 (D98); sent in clear."""
     check_params("default_atoms", {"width": width}, {"width": real(above=0)})
     return _enough(_sums_of_eigenvalues(X, width, seed=0, max_samples=_READ))
 
 
 def width_and_atoms(X: ArrayLike) -> tuple[float, int]:
-    """Return `mean_distance` and `default_atoms` at that width; 0 and 1 where samples are equal.
-
-    Privacy: both numbers leave the client in clear.
-    """
+    """Return `mean_distance` and its `default_atoms`, sent in clear; 0 and 1 for equal samples."""
     X = real_matrix(X, "X")
     n = len(X)
     if n * n > _BLOCK:

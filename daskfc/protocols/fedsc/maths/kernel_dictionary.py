@@ -47,10 +47,7 @@ def _check_scalars(owner: str, **params: object) -> None:
 
 
 def coefficients(X: ArrayLike, Z: ArrayLike, width: float, ridge: float) -> Floats:
-    """Return the C-step (d, n), Eqs. (9) and (14): C = (K(Z, Z) + λI)⁻¹ K(Z, X), by Cholesky.
-
-    Refuse a ridge below rounding errors.
-    """
+    """Return C = (K(Z, Z) + λI)⁻¹ K(Z, X), (d, n), Eqs. (9), (14); refuse too small a ridge."""
     _check_scalars("coefficients", width=width, ridge=ridge)
     X, Z = same_features(X, Z)
     return _coefficients(gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), ridge)

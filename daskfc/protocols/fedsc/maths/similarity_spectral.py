@@ -72,19 +72,12 @@ def cluster_graph(
 
 
 def graph_eigengaps(graph: Graph, most: int, seed: int) -> Floats:
-    """Return the gaps (most,) between the k-th and the next eigenvalue of a similarity's Laplacian.
-
-    Eigenvalues ascend from k = 1; `most` is below n.
-    """
+    """Return the gaps (most,) after the smallest eigenvalues of a similarity's Laplacian."""
     return np.diff(laplacian_eigenvalues(normalised_with_loops(graph), most + 1, seed))
 
 
 def row_embedding(B: ArrayLike, n_clusters: int) -> Floats:
-    """Return the rows (n, K) that Ng, Jordan and Weiss cluster, of K̂ = B Bᵀ with all its entries.
-
-    They are the top left singular vectors of Δ^(-1/2) B, rows divided by their norms, in O(n d²).
-    Refuse samples with similarities that do not sum to more than 0.
-    """
+    """Return the rows (n, K) that Ng, Jordan and Weiss cluster, of all entries of K̂ = B Bᵀ."""
     B = real_matrix(B, "B")
     rule = integer(1, min(B.shape))
     check_params("row_embedding", {"n_clusters": n_clusters}, {"n_clusters": rule})

@@ -50,10 +50,7 @@ def n_kept(values: Floats, threshold: float, number: int, n_eigenvectors: int) -
 
 @dataclass(frozen=True)
 class Iteration:
-    """The eigenpairs of WᵀW that end iteration t (from 1), and the maps of rows they define.
-
-    `values` (r,) are positive and descending, `vectors` (m, r) orthonormal columns.
-    """
+    """The eigenpairs, values (r,) and vectors (m, r), that end iteration t, and their maps."""
 
     values: Floats
     vectors: Floats

@@ -23,10 +23,7 @@ def drawn(mass: Floats, count: int, order: Ints, seed: int, number: int) -> Ints
 
 
 def filled(labels: Ints, nearest: Floats, k: int, order: Ints) -> Ints:
-    """Return labels (A, n) in which empty clusters get the farthest node of a larger cluster.
-
-    Its distance must be positive; in a tie the first node in `order` is taken.
-    """
+    """Give empty clusters of labels (A, n) the farthest node, not at 0, of a larger cluster."""
     labels = labels.copy()
     for row, far in zip(labels, nearest, strict=True):
         sizes = np.bincount(row, minlength=k)

@@ -30,11 +30,7 @@ VirtualNode = Literal["intersection", "local-centre"]
 def local_clusters(
     rows: Floats, n_clusters: int, *, seed: int, n_init: int = 10, max_iter: int = 300
 ) -> Ints:
-    """Return one participant's local clusters, at most min(k̂, n): k-means on its own rows.
-
-    Clusters are numbered by their first rows by value, so that the result does not depend on the
-    order of rows; equal rows share a cluster.
-    """
+    """Return a participant's local clusters, at most min(k̂, n), numbered by first rows by value."""
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}
     check_params("local_clusters", params, dict.fromkeys(params, integer(1)))
     k = min(n_clusters, len(rows))
@@ -86,11 +82,7 @@ def virtual_nodes(
     kind: VirtualNode = "intersection",
     labels: NDArray[np.integer] | None = None,
 ) -> Floats:
-    """Return one participant's columns (v, w) of the virtual nodes, one row for each intersection.
-
-    "intersection" takes its mean, "local-centre" the centre of the participant's local cluster that
-    contains it (Protocol 3, line 15), which needs `labels`.
-    """
+    """Return columns (v, w) of virtual nodes: intersections' means, or local clusters' centres."""
     constraint = one_of("intersection", "local-centre")
     check_params("virtual_nodes", {"kind": kind}, {"kind": constraint})
     if (labels is None) == (kind == "local-centre"):

@@ -38,11 +38,7 @@ _SPARE = 8  # ours: landmarks beyond q + 1 at first, so that few of them need a 
 
 @dataclass(frozen=True)
 class LandmarkState:
-    """What the server keeps between two sums; a plain value, as `LloydState`.
-
-    `rank` is an upper bound on the dimensions of all participants' columns; `known` has earlier
-    landmarks and their distances (n, c).
-    """
+    """What the server keeps between sums: `known` landmarks, and distances (n, c) to them."""
 
     settings: LloydSettings
     weights: Floats
@@ -80,10 +76,7 @@ def begin_with_landmarks(settings: LloydSettings, weights: Floats, rank: int) ->
 
 
 def add_sums(state: LandmarkState, sums: Floats) -> LandmarkState | LloydState:
-    """Return the state after a sum (n, 1, c): the final one once the landmarks span all nodes.
-
-    They do when no node is farther from their span than 1e-11 of the mean squared distance.
-    """
+    """Return the state after a sum (n, 1, c): the final one once the landmarks span all nodes."""
     nodes = state.request.nodes[0]
     assert sums.shape == (state.weights.size, 1, nodes.size), sums.shape
     state = replace(state, known=(*state.known, (nodes, np.maximum(sums[:, 0], 0.0))))

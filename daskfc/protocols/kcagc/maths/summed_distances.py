@@ -26,10 +26,7 @@ class CentresAtNodes:
 
 @dataclass(frozen=True)
 class CentresAtMeans:
-    """Take the weighted means of these labels (A, n) as centres; -1 is left out.
-
-    `wanted` (A, k) selects some of the centres, None all.
-    """
+    """Take weighted means of labels (A, n), -1 left out, as centres: all, or `wanted` (A, k)."""
 
     labels: Ints
     wanted: NDArray[np.bool_] | None = None
@@ -39,10 +36,7 @@ Request: TypeAlias = CentresAtNodes | CentresAtMeans
 
 
 def centres_of(request: Request, rows: Floats, weights: Floats, n_clusters: int) -> Floats:
-    """Return one participant's columns (R, c, w) of the centres that the server requests.
-
-    Where `wanted` selects c centres, they are (1, c, w) in order of restarts and clusters.
-    """
+    """Return the participant's columns (R, c, w) of the centres; (1, c, w) of those `wanted`."""
     if isinstance(request, CentresAtNodes):
         return rows[request.nodes]
     labels = request.labels

@@ -174,11 +174,7 @@ def begin_from(settings: LloydSettings, weights: Floats, labels: Ints) -> LloydS
 
 
 def advance(state: LloydState, sums: Floats) -> LloydState:
-    """Return the state after a sum, with the next request or None when all restarts are done.
-
-    Sums Σ_l of `distances_to` are (n, R, c) for c candidates of each restart, or (n, 1, c) for c
-    wanted means; those that are rounded below 0 count as 0.
-    """
+    """Return the state after a sum (n, R, c) for candidates of each start, or (n, 1, c)."""
     assert state.request is not None, "all restarts are done"
     if isinstance(state.request, CentresAtNodes):
         asked = state.request.nodes.shape
