@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
 from daskfc.checks import boolean, integer, one_of, optional
+from daskfc.clustering import FilterKind
 from daskfc.errors import InvalidInput, PrivacyWarning
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.methods.estimator import FederatedClusterer
@@ -27,11 +28,10 @@ from daskfc.federation.methods.samples import (
     sample_digests,
 )
 from daskfc.protocols.kcagc import party, server
-from daskfc.protocols.kcagc.costs import scalars_a_round
 from daskfc.protocols.kcagc.maths.landmark_lloyd import tells_as_much
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.protocols.kcagc.messages import Intersections, LloydProgress, LocalClusters
-from daskfc.protocols.kcagc.placed import Placed, dimensions
+from daskfc.protocols.kcagc.placed import Placed, dimensions, scalars_a_round
 from daskfc.secure.sums import MaskedSum, check_maskers
 from daskfc.stores import ClientStore
 
@@ -146,7 +146,7 @@ class KCAGC(FederatedClusterer):
     n_clusters: int = param(integer(low=1), kw_only=False)
     n_local_clusters: int | None = param(optional(integer(low=1)), default=None)
     filter_order: int = param(integer(low=0), default=9)
-    graph_filter: str = param(one_of("agc", "laplacian"), default="agc")
+    graph_filter: FilterKind = param(one_of("agc", "laplacian"), default="agc")
     basis: str = param(one_of("global-norm", "U", "row-normalised"), default="global-norm")
     variant: str = param(one_of("optimised", "basic", "tree"), default="optimised")
     virtual_node: str = param(one_of("intersection", "local-centre"), default="intersection")

@@ -62,7 +62,7 @@ class Projection:
     n_clusters: int
     basis: str
     filter_order: int
-    graph_filter: str
+    graph_filter: FilterKind
 
 
 def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
@@ -70,10 +70,9 @@ def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
     X = data.rows(0, data.n_samples)
     if not projection.filter_order:
         return X
-    if projection.filter_order:
-        check_graph(data)
+    check_graph(data)
     operator = GraphOperator.of(data.graph_blocks, data.n_samples)
-    kind = _kind(projection)
+    kind = projection.graph_filter
     norm = operator.laplacian_norm() if kind == "laplacian" else None
     step = max(1, _COLUMN_ENTRIES // max(data.n_samples, 1))
     for start in range(0, X.shape[1], step):
@@ -93,10 +92,6 @@ def check_graph(data: ClientStore) -> None:
         )
 
 
-def _kind(projection: Projection) -> FilterKind:
-    return "laplacian" if projection.graph_filter == "laplacian" else "agc"
-
-
 def project(data: ClientStore, projection: Projection) -> Floats:
     """Return filtered features on their top singular vectors (Protocol 1, 4-5), and keep them."""
     kept = _projected.get(data)
@@ -105,7 +100,7 @@ def project(data: ClientStore, projection: Projection) -> Floats:
         if data.n_samples * data.n_features > _HELD and data.n_features <= _GRAM:
             if projection.filter_order:
                 check_graph(data)
-            order, kind = projection.filter_order, _kind(projection)
+            order, kind = projection.filter_order, projection.graph_filter
             rows = streamed_coordinates(data, k, basis, order=order, kind=kind)
         else:
             rows = singular_coordinates(filtered_columns(data, projection), k, basis)

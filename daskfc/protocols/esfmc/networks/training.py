@@ -132,13 +132,7 @@ class ViewModel:
         counts = {"steps": int(self._moments.steps), "round": self.round, "epoch": self.epoch}
         return state | {name: np.array(value, np.int64) for name, value in counts.items()}
 
-    def pretrain(
-        self,
-        rows: ArrayLike,
-        *,
-        settings: TrainingSettings,
-        on_epoch: Callable[[int, EpochLosses], None] | None = None,
-    ) -> tuple[EpochLosses, ...]:
+    def pretrain(self, rows: ArrayLike, *, settings: TrainingSettings) -> tuple[EpochLosses, ...]:
         """Train encoder and decoder to reconstruct rows, with weight 1, before the first round."""
         alone = replace(
             settings,
@@ -148,7 +142,7 @@ class ViewModel:
             alignment_weight=0.0,
         )
         client = checked(rows, None, None, None, self.units, self.n_clusters)
-        return tuple(self._run(client, alone, 0, settings.pretraining_epochs, on_epoch))
+        return tuple(self._run(client, alone, 0, settings.pretraining_epochs, None))
 
     def train(
         self,

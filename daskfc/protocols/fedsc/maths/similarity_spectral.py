@@ -54,14 +54,12 @@ def graph_embedding(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) 
     return divide_rows(U, squared_row_norms(U))
 
 
-def cluster_graph(
-    graph: Graph, n_clusters: int, *, seed: int, n_init: int = 50, max_iter: int = 300
-) -> Partition:
+def cluster_graph(graph: Graph, n_clusters: int, *, seed: int, n_init: int = 50) -> Partition:
     """Cluster samples on their sparse similarity, Eq. (12); labels are in order of appearance."""
-    _check_runs(seed, n_init, max_iter)
+    _check_runs(seed, n_init)
     adjacency = normalised_with_loops(graph)
     rows = graph_embedding(adjacency, n_clusters, seed)
-    found = _k_means(rows, n_clusters, seed, n_init, max_iter)
+    found = _k_means(rows, n_clusters, seed, n_init)
     if adjacency.n_components <= n_clusters:
         return found
     note = (
@@ -114,22 +112,16 @@ def _over_degrees(B: Floats) -> Floats:
     return np.asarray(B / np.sqrt(degrees)[:, None])
 
 
-def cluster_rows(
-    B: ArrayLike, n_clusters: int, *, seed: int, n_init: int = 50, max_iter: int = 300
-) -> Partition:
+def cluster_rows(B: ArrayLike, n_clusters: int, *, seed: int, n_init: int = 50) -> Partition:
     """Cluster samples on all entries of K̂ = B Bᵀ, Eq. (12) without Eq. (25), K <= min(n, d)."""
-    _check_runs(seed, n_init, max_iter)
-    return _k_means(row_embedding(B, n_clusters), n_clusters, seed, n_init, max_iter)
+    _check_runs(seed, n_init)
+    return _k_means(row_embedding(B, n_clusters), n_clusters, seed, n_init)
 
 
-def _check_runs(seed: int, n_init: int, max_iter: int) -> None:
-    rules = {"n_init": integer(1), "max_iter": integer(1), "seed": integer(0)}
-    check_params(
-        "spectral clustering of a similarity",
-        {"n_init": n_init, "max_iter": max_iter, "seed": seed},
-        rules,
-    )
+def _check_runs(seed: int, n_init: int) -> None:
+    given, rules = {"n_init": n_init, "seed": seed}, {"n_init": integer(1), "seed": integer(0)}
+    check_params("spectral clustering of a similarity", given, rules)
 
 
-def _k_means(rows: Floats, k: int, seed: int, n_init: int, max_iter: int) -> Partition:
-    return best_partition(rows, k, seed, n_init=n_init, max_iter=max_iter, owner="FedSC")
+def _k_means(rows: Floats, k: int, seed: int, n_init: int) -> Partition:
+    return best_partition(rows, k, seed, n_init=n_init, max_iter=300, owner="FedSC")
