@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+
+from daskfc.arrays import Floats
 
 __all__ = ["Eigenpairs", "block_eigenpairs"]
-
-Floats = NDArray[np.float64]
 
 _RANK = 1e-10  # ours: least part of a block's column outside of the blocks before
 

@@ -1,13 +1,10 @@
 """Squared Euclidean distances as one matrix product."""
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
+
+from daskfc.arrays import Floats
 
 __all__ = ["squared_distances", "symmetric_squared_distances"]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 def squared_distances(rows: Floats, points: Floats) -> Floats:

@@ -31,13 +31,11 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
 from daskfc.threads import in_order
 
 __all__ = ["SPAN", "IntegerPoints", "points_from_columns"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SPAN = 0.01
 """Ours: a sample this near to the pivots' span, as squared distance, is no pivot: it adds 4 times
@@ -177,8 +175,7 @@ class _Pivots:
 
 
 def _row_norms(rows: Floats) -> Floats:
-    norms: Floats = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return norms
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
 
 
 def _norm_of_residual(L: Floats, G: Floats) -> float:

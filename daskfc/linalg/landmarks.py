@@ -19,16 +19,14 @@ from itertools import accumulate
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, integer, optional, real
 from daskfc.errors import InvalidInput
 from daskfc.threads import do_all
 
 __all__ = ["LandmarkEmbedding", "row_factors"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _ROWS = 2048  # ours: samples at a time
 
@@ -110,10 +108,7 @@ class LandmarkEmbedding:
         return self._rank >= self.max_rank or largest <= self._limit
 
     def certificate(self) -> Floats:
-        """Return h (n,), each sample's squared distance to the landmarks' span; infinite at first.
-
-        That of i and j is too small by at most ``2 * (h[i] + h[j])``, never too large.
-        """
+        """Return h (n,), infinite at first; D_ij is too small by at most ``2 * (h[i] + h[j])``."""
         return self._residual.copy()
 
     @property

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator
 
+from daskfc.arrays import Floats, Ints
+
 __all__ = ["Adjacency", "NormalisedAdjacency", "components_of", "components_of_rows"]
 
-Floats = NDArray[np.float64]
-Adjacency: TypeAlias = "NDArray[np.float64] | sparse.csr_array[Any, Any]"
+Adjacency: TypeAlias = "Floats | sparse.csr_array[Any, Any]"
 
 
-def components_of(weights: Adjacency) -> NDArray[np.int64]:
+def components_of(weights: Adjacency) -> Ints:
     """Return each node's component, numbered by first nodes; weights above 0 are edges."""
     if isinstance(weights, np.ndarray):
         return components_of_rows(lambda node: weights[node], len(weights))
@@ -24,11 +24,10 @@ def components_of(weights: Adjacency) -> NDArray[np.int64]:
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     number = np.empty(first.size, dtype=np.int64)
     number[np.argsort(first)] = np.arange(first.size)
-    result: NDArray[np.int64] = number[inverse]
-    return result
+    return number[inverse]
 
 
-def components_of_rows(row: Callable[[int], Floats], n: int) -> NDArray[np.int64]:
+def components_of_rows(row: Callable[[int], Floats], n: int) -> Ints:
     """Return `components_of` from the rows (n,) of dense weights, which csgraph would copy."""
     component = np.full(n, -1, dtype=np.int64)
     open_nodes, number = n, 0
@@ -56,7 +55,7 @@ class NormalisedAdjacency:
 
     matrix: "Adjacency | LinearOperator"
     root_degrees: Floats
-    components: NDArray[np.int64]
+    components: Ints
     near: Floats | None = None
 
     @classmethod

@@ -4,12 +4,13 @@ Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings
             line 5: project the filtered features on their top singular vectors.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
+from daskfc.arrays import Floats
 from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator
@@ -22,7 +23,6 @@ __all__ = [
     "squared_row_norms",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 Basis = Literal["U", "scaled", "row-normalised"]
 
 _CONSTRAINTS: dict[str, Constraint] = {
@@ -102,13 +102,11 @@ def _by_gram(X: NDArray[Any], width: int) -> tuple[Floats, Floats]:
 
 def squared_row_norms(rows: Floats) -> Floats:
     """Return the squared norm (n,) of every row, which participants sum for the global norm."""
-    result: Floats = np.einsum("ij,ij->i", rows, rows)
-    return result
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def divide_rows(rows: Floats, squared_norms: Floats) -> Floats:
     """Return a participant's rows U Σ over the roots of squared norms; 0 where these are 0."""
     live = squared_norms > 0  # a secure sum may be a little below 0
     roots = np.sqrt(np.where(live, squared_norms, 1.0))
-    result: Floats = np.where(live[:, None], rows / roots[:, None], 0.0)
-    return result
+    return np.where(live[:, None], rows / roots[:, None], 0.0)

@@ -2,11 +2,10 @@
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+
+from daskfc.arrays import Floats
 
 __all__ = ["plane_of_distances", "plane_of_points"]
-
-Floats = NDArray[np.float64]
 
 
 def plane_of_points(points: Floats) -> tuple[Floats, float]:

@@ -4,16 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from daskfc.arrays import Floats
 from daskfc.linalg.block_krylov import block_eigenpairs
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.seeds import generator
 
 __all__ = ["laplacian_eigenvalues", "laplacian_embedding", "largest_eigenpairs", "signed"]
-
-Floats = NDArray[np.float64]
 
 _DENSE = 600  # ours: below this a full eigendecomposition takes a fraction of a second
 _TOLERANCE = 1e-8  # ours: of the largest eigenvalue, where products are expensive
@@ -24,8 +22,7 @@ _RESTARTS = 20
 def signed(vectors: Floats) -> Floats:
     """Return vectors with other signs: the largest entry in size of each column is positive."""
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    result: Floats = vectors * np.where(peaks < 0, -1.0, 1.0)
-    return result
+    return vectors * np.where(peaks < 0, -1.0, 1.0)
 
 
 def largest_eigenpairs(

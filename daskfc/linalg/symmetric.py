@@ -3,11 +3,10 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from daskfc.arrays import Floats
 
 __all__ = ["matrix_of", "packed", "packed_size"]
-
-Floats = NDArray[np.float64]
 
 
 def packed_size(n: int) -> int:

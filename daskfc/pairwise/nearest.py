@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
+
 __all__ = ["NOBODY", "Nearest", "limit_of_rows", "merge", "nearest_alone", "nearest_of_block"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Distances = NDArray[np.float64] | NDArray[np.int64]
+Distances = Floats | Ints
 _Part = tuple[Ints, Ints, Floats]  # owners, others, distances
 
 NOBODY = int(np.iinfo(np.int64).max)  # the neighbour in an empty place; its distance is inf

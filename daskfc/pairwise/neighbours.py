@@ -55,11 +55,7 @@ class _Known:
 
 
 class NeighbourTiles(BlockGroup):
-    """The exact nearest neighbours, streamed from blocks; n × n is never stored.
-
-    Ordered by distance, then by sample, without itself. The graph is bit for bit the same for every
-    order of the blocks. A process should write all its blocks with one object.
-    """
+    """The exact nearest neighbours, the same for any order of blocks; n × n is never stored."""
 
     kind = "neighbour tiles"
 

@@ -8,9 +8,9 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from daskfc.checks import check_params, integer, optional, real
+from daskfc.checks import check_params, real
 from daskfc.clustering.views.graphs import RadiusGraph
-from daskfc.errors import InvalidInput, ResourceRefused, StoreError
+from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
 
@@ -36,20 +36,10 @@ class RadiusTiles(BlockGroup):
 
     @classmethod
     def create(
-        cls,
-        path: str,
-        grid: SymmetricGrid,
-        radius2: float,
-        *,
-        max_edges: int | None = None,
-        resume: bool = False,
+        cls, path: str, grid: SymmetricGrid, radius2: float, *, resume: bool = False
     ) -> "RadiusTiles":
-        """Create a new group, or `resume` one like it; refuse beyond `max_edges` pairs."""
-        check_params(
-            cls.__name__,
-            {"radius2": radius2, "max_edges": max_edges},
-            {"radius2": real(low=0), "max_edges": optional(integer(low=0))},
-        )
+        """Create a new group, or `resume` one like it."""
+        check_params(cls.__name__, {"radius2": radius2}, {"radius2": real(low=0)})
         side = min(grid.tile, grid.n)
         cell = (side, -(-side // 8))
 
@@ -64,17 +54,11 @@ class RadiusTiles(BlockGroup):
                 dimension_names=("panel", "other panel", "row", "eight columns"),
             )
 
-        settings = {
-            "radius2": float(radius2),
-            "max_edges": None if max_edges is None else int(max_edges),
-        }
-        return cls._create(path, grid, settings, fill, resume=resume)
+        return cls._create(path, grid, {"radius2": float(radius2)}, fill, resume=resume)
 
     def __init__(self, path: str, group: zarr.Group, settings: Mapping[str, Any]) -> None:
         super().__init__(path, group, settings)
         self.radius2 = float(settings["radius2"])
-        limit = settings["max_edges"]
-        self.max_edges = None if limit is None else int(limit)
         self._within = self._array("within")
 
     @property
@@ -93,7 +77,7 @@ class RadiusTiles(BlockGroup):
         return self.write_within(i, j, within_of_block(values, self.radius2, diagonal=i == j))
 
     def write_within(self, i: int, j: int, bits: NDArray[np.uint8]) -> bool:
-        """Store the bits of `within_of_block`; False if done before; refuse beyond `max_edges`."""
+        """Store the bits of `within_of_block`; return False if done before."""
         a, b = self.grid.shape(i, j)
         if bits.shape != (a, -(-b // 8)) or bits.dtype != np.uint8:
             raise InvalidInput(
@@ -103,13 +87,6 @@ class RadiusTiles(BlockGroup):
         if (i, j) in self._known:
             return False
         count = int(np.unpackbits(bits, axis=1, count=b).sum(dtype=np.int64))
-        found = sum(self._known.values()) + count
-        if self.max_edges is not None and found > self.max_edges:
-            raise ResourceRefused(
-                f"the radius graph of {self.grid.n} samples holds at least {found} pairs after "
-                f"{len(self._known) + 1} of {self.grid.n_blocks} blocks, more than the "
-                f"{self.max_edges} allowed. Choose a smaller radius or allow more pairs."
-            )
         cell = np.zeros(self._within.shape[2:], np.uint8)
         cell[: bits.shape[0], : bits.shape[1]] = bits
         self._within[i, j] = cell
@@ -154,20 +131,8 @@ class RadiusTiles(BlockGroup):
         self.require_complete()
         return RadiusGraph(self.edges, self.grid.n, self.radius2)
 
-    def pairs(self, *, memory_limit: int | None = None) -> Edges:
-        """Return all pairs (rows, cols) at once; refuse more bytes than the limit."""
-        self.require_complete()
-        n_edges = sum(self._known.values())
-        needed = n_edges * 8
-        if memory_limit is not None and needed > memory_limit:
-            raise ResourceRefused(
-                f"the {n_edges} pairs of the radius graph need {needed} bytes of memory, more than "
-                f"the {memory_limit} bytes available. Read them block by block with edges()."
-            )
-        rows, cols = np.empty(n_edges, np.int32), np.empty(n_edges, np.int32)
-        start = 0
-        for some_rows, some_cols in self.edges():
-            stop = start + len(some_rows)
-            rows[start:stop], cols[start:stop] = some_rows, some_cols
-            start = stop
-        return rows, cols
+    def pairs(self) -> Edges:
+        """Return all pairs (rows, cols) at once."""
+        none = np.empty(0, np.int32)
+        rows, cols = zip((none, none), *self.edges(), strict=True)
+        return np.concatenate(rows), np.concatenate(cols)

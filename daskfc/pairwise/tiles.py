@@ -13,7 +13,7 @@ from daskfc.clustering import DistanceBlocks
 from daskfc.clustering.blocks.row_file import RowFile
 from daskfc.clustering.views.order import order_of_symmetric
 from daskfc.clustering.views.views import Places
-from daskfc.errors import InvalidInput, ResourceRefused, StoreError
+from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
 
@@ -117,11 +117,9 @@ class DistanceTiles(BlockGroup):
             panel = self.grid.panel(i)
             yield panel.start, self.rows(panel.start, panel.stop)
 
-    def full(self, *, memory_limit: int | None = None) -> NDArray[np.float64]:
-        """Return the whole (n, n) matrix; refuse if it and one block exceed the limit in bytes."""
-        n = self.grid.n
-        self._fits(n * n * 8, memory_limit, "the full matrix")
-        out = np.empty((n, n), np.float64)
+    def full(self) -> NDArray[np.float64]:
+        """Return the whole (n, n) matrix."""
+        out = np.empty((self.n, self.n), np.float64)
         for i, j, block in self.blocks():
             out[self.grid.panel(i), self.grid.panel(j)] = block
             out[self.grid.panel(j), self.grid.panel(i)] = block.T
@@ -149,13 +147,3 @@ class DistanceTiles(BlockGroup):
             return found
 
         return DistanceBlocks(n, block_of, order, folder)
-
-    def _fits(self, result: int, limit: int | None, what: str) -> None:
-        side = min(self.grid.tile, self.grid.n)
-        needed = result + side * side * self.dtype.itemsize
-        if limit is not None and needed > limit:
-            raise ResourceRefused(
-                f"{what} of {self.grid.n} samples needs {needed} bytes of memory, "
-                f"more than the {limit} bytes available. Use panels(), a neighbour graph or a "
-                f"clusterer that streams."
-            )

@@ -11,11 +11,12 @@ Notation    here        meaning
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from daskfc.arrays import Floats
 from daskfc.errors import InvalidInput
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "terms_of_subset_sums",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 Guess = TypeVar("Guess")
 
 _EXACT = 1e-9  # ours: a client with a unit vector this near to the rows of `members` is determined
@@ -221,8 +221,7 @@ def averaged_releases(releases: Iterable[ArrayLike]) -> Floats:
             f"releases to be averaged must be one or more arrays of one shape; got "
             f"{sorted({one.shape for one in arrays}) or 'none'}. Align them by sample."
         )
-    mean: Floats = np.mean(arrays, axis=0)
-    return mean
+    return np.asarray(np.mean(arrays, axis=0))
 
 
 def rows_by_distances(known: ArrayLike, squared: ArrayLike) -> tuple[Floats, Floats]:

@@ -17,19 +17,19 @@ The level has the unit of Y to the power q: twice the values give 2^q times the 
 leakage has no unit. Both are averages over the nodes and no guarantee for any one of them.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.special import digamma
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.errors import InvalidInput
 
 __all__ = ["Estimator", "entropy", "mutual_information", "privacy_leakage", "privacy_level"]
 
-Floats: TypeAlias = NDArray[np.float64]
 Estimator = Literal["nearest", "histogram"]
 
 _CONSTRAINTS: dict[str, Constraint] = {
@@ -66,7 +66,7 @@ def _reach(rows: Floats, n_neighbours: int) -> Floats:
     return np.asarray(cKDTree(rows).query(rows, k=[n_neighbours + 1], p=np.inf)[0])[:, 0]
 
 
-def _cells(rows: Floats, n_bins: int) -> tuple[NDArray[np.int64], Floats]:
+def _cells(rows: Floats, n_bins: int) -> tuple[Ints, Floats]:
     """Return the cell of each sample in a grid of equal bins, and the bins' widths (d,)."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     widths = np.where(high > low, (high - low) / n_bins, 1.0)
@@ -75,7 +75,7 @@ def _cells(rows: Floats, n_bins: int) -> tuple[NDArray[np.int64], Floats]:
     return cells.ravel(), widths
 
 
-def _bits(cells: NDArray[np.int64]) -> float:
+def _bits(cells: Ints) -> float:
     shares = np.bincount(cells) / cells.size  # none is 0: cells are numbered as they occur
     return float(-(shares * np.log2(shares)).sum())
 

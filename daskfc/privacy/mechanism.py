@@ -2,12 +2,13 @@
 
 import hashlib
 import os
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from daskfc.arrays import Floats
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy.ranges import check
 
@@ -21,8 +22,6 @@ __all__ = [
     "noise_label",
     "normal_deviates",
 ]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 REACH_OF_NOISE = 8.3
 """How many standard deviations a number of `normal_deviates` has at most."""

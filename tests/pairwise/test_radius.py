@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskfc.errors import InvalidInput, ResourceRefused
+from daskfc.errors import InvalidInput
 from daskfc.pairwise import RadiusTiles, SymmetricGrid
 from tests.oracles import pairwise as oracle
 
@@ -43,20 +43,6 @@ def test_the_graph_can_be_read_many_times(tmp_path, points, write_all):
     for _ in range(2):
         found = {(int(i), int(j)) for rows, cols in graph for i, j in zip(rows, cols, strict=True)}
         assert found == oracle.edges(D, 2.0)
-
-
-def test_too_many_pairs_are_refused_with_numbers(tmp_path, points, write_all):
-    D = oracle.distances(points)
-    n_edges = len(oracle.edges(D, 4.0))
-    grid = SymmetricGrid(53, 16)
-    few = RadiusTiles.create(str(tmp_path / "a"), grid, 4.0, max_edges=n_edges - 1)
-    with pytest.raises(ResourceRefused, match=rf"at least \d+ pairs .* {n_edges - 1} allowed"):
-        write_all(few, D)
-    enough = RadiusTiles.create(str(tmp_path / "b"), grid, 4.0, max_edges=n_edges)
-    write_all(enough, D)
-    with pytest.raises(ResourceRefused, match=f"need {8 * n_edges} bytes .* {8 * n_edges - 1} byt"):
-        enough.pairs(memory_limit=8 * n_edges - 1)
-    assert len(enough.pairs(memory_limit=8 * n_edges)[0]) == n_edges
 
 
 @pytest.mark.parametrize("bits", [np.zeros((4, 2), np.uint8), np.zeros((3, 1)), np.zeros(4)])

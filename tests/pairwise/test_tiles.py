@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskfc.errors import InvalidInput, ResourceRefused
+from daskfc.errors import InvalidInput
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from tests.oracles import pairwise as oracle
 
@@ -44,17 +44,6 @@ def test_only_the_upper_triangle_is_on_disk(tmp_path, points, write_all):
     write_all(DistanceTiles.create(str(tmp_path / "a"), grid), oracle.distances(points))
     chunks = [f for f in (tmp_path / "a" / "distances" / "c").rglob("*") if f.is_file()]
     assert len(chunks) == grid.n_blocks
-
-
-def test_memory_is_refused_with_both_numbers(tmp_path, points, write_all):
-    grid = SymmetricGrid(53, 16)
-    tiles = write_all(
-        DistanceTiles.create(str(tmp_path / "a"), grid, "float64"), oracle.distances(points)
-    )
-    need = 53 * 53 * 8 + 16 * 16 * 8
-    with pytest.raises(ResourceRefused, match=f"full matrix .* {need} bytes .* {need - 1} bytes"):
-        tiles.full(memory_limit=need - 1)
-    assert tiles.full(memory_limit=need).shape == (53, 53)
 
 
 def test_rows_outside_are_refused(tmp_path, points, write_all):

@@ -14,14 +14,14 @@ Departures  (1) The first W has exact principal components, not randomised ones.
             `n_init` k-means starts is kept. (3) A cluster that becomes empty keeps its centre.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import boolean, check_params, integer, real
 from daskfc.clustering.clusterers.clusterer import in_order_of_appearance
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
@@ -29,8 +29,6 @@ from daskfc.clustering.kernels.graph_filter import GraphOperator, dense, row_blo
 from daskfc.clustering.views.order import rows_in_order
 
 __all__ = ["cluster_gcc", "gcc_features"]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 def gcc_features(X: Any, adjacency: Any, *, filter_order: int, tf_idf: bool) -> Floats:
@@ -58,7 +56,7 @@ def cluster_gcc(
     n_init: int = 10,
     max_iter: int = 30,
     tolerance: float = 1e-6,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Cluster nodes and embed them in k dimensions, alternately, to a change below `tolerance`."""
     n, d = (int(size) for size in X.shape)
     params: dict[str, Any] = {"n_clusters": n_clusters, "tf_idf": tf_idf, "n_init": n_init}
@@ -78,8 +76,8 @@ def cluster_gcc(
 
 
 def _alternation(
-    X: Floats, labels: NDArray[np.int64], embedded: Floats, k: int, max_iter: int, tolerance: float
-) -> NDArray[np.int64]:
+    X: Floats, labels: Ints, embedded: Floats, k: int, max_iter: int, tolerance: float
+) -> Ints:
     """Minimise ‖X - G F Wᵀ‖ alternately over W, G and F from labels and an embedding (n, k)."""
     F = _means(embedded, labels, np.zeros((k, k)))
     squared = float(np.vdot(X, X))
@@ -100,8 +98,7 @@ def _alternation(
     return labels
 
 
-def _means(rows: Floats, labels: NDArray[np.int64], otherwise: Floats) -> Floats:
+def _means(rows: Floats, labels: Ints, otherwise: Floats) -> Floats:
     counts = np.bincount(labels, minlength=len(otherwise))
     sums = np.eye(len(otherwise))[labels].T @ rows
-    result: Floats = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], otherwise)
-    return result
+    return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], otherwise)

@@ -23,8 +23,8 @@ from collections.abc import Iterable
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.kernels.features import Kernel, RandomFeatures
 from daskfc.linalg.spectrum import signed
 from daskfc.seeds import generator
@@ -39,8 +39,6 @@ __all__ = [
     "shares",
     "sketched",
 ]
-
-Floats = NDArray[np.float64]
 
 _RANK = 1e-10  # ours: smaller singular values, relative to the largest, are rounding errors
 _RIDGE = 1e-10
@@ -86,14 +84,14 @@ def leverage_scores(factor: Floats, E: Floats) -> Floats:
     return np.asarray(np.square(factor @ E).sum(axis=0))
 
 
-def shares(totals: Floats, n_samples: int, seed: int, what: str) -> NDArray[np.int64]:
+def shares(totals: Floats, n_samples: int, seed: int, what: str) -> Ints:
     """Draw each client's number of samples in proportion to its sum of scores, 0 without any."""
     if not totals.sum() > 0:
         return np.zeros(len(totals), dtype=np.int64)
     return generator(seed, "shares", what).multinomial(n_samples, totals / totals.sum())
 
 
-def drawn(scores: Floats, n_samples: int, seed: int, *key: int | str) -> NDArray[np.int64]:
+def drawn(scores: Floats, n_samples: int, seed: int, *key: int | str) -> Ints:
     """Draw up to `n_samples` in proportion to scores, each once; return their places, ascending."""
     able = np.flatnonzero(scores > 0)
     count = min(n_samples, able.size)

@@ -6,20 +6,18 @@ Paper       J. Shi, J. Malik, "Normalized cuts and image segmentation", IEEE TPA
 Notation    S graph (n, n) sparse, Δ its degrees, s scale > 0, V (n, K) eigenvectors in columns.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.low_rank_similarity import Graph
 from daskfc.clustering.views.nearest import nearest_of_points
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.linalg.spectrum import laplacian_embedding
 
 __all__ = ["match_signs", "neighbour_similarity", "walk_embedding"]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
@@ -40,11 +38,9 @@ def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
 def walk_embedding(graph: Graph, n_clusters: int, seed: int) -> Floats:
     """Return the K leading eigenvectors of the walk on a graph, (n, K), of norm 1."""
     V = laplacian_embedding(NormalisedAdjacency.of(graph), n_clusters, seed)
-    result: Floats = V / np.linalg.norm(V, axis=0)
-    return result
+    return np.asarray(V / np.linalg.norm(V, axis=0))
 
 
 def match_signs(rows: Floats, own: Floats, theirs: Floats) -> Floats:
     """Flip columns of V where `own` and `theirs` (K,), rows of a common sample, differ in sign."""
-    result: Floats = rows * np.where(own * theirs < 0, -1.0, 1.0)
-    return result
+    return rows * np.where(own * theirs < 0, -1.0, 1.0)

@@ -91,10 +91,7 @@ def place_rows(
     run: str,
     workspace: str,
 ) -> int:
-    """Write one block of rows per client, from ``start``, into the pool file; return its row count.
-
-    ``placed``, the row count before, orders the calls, and 0 starts a new file.
-    """
+    """Write a block of rows per client into the pool file, new if none are `placed`; count rows."""
     path = _pool_path(workspace, run)
     path.parent.mkdir(parents=True, exist_ok=True)
     for old in path.parent.glob("central-*.npy"):

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc import seeds
+from daskfc.arrays import Floats
 from daskfc.baselines.pooled.central import BLOCK_BYTES, RawRows, TableShape, raw_rows, table_shape
 from daskfc.checks import Constraint, integer
 from daskfc.clustering import Clusterer, make_clusterer
@@ -33,8 +33,6 @@ from daskfc.federation.methods.samples import ClientLabels, labelled_samples, sa
 from daskfc.stores import ClientStore
 
 __all__ = ["JoinedViews", "OneView"]
-
-Floats = NDArray[np.float64]
 
 
 def add_rows(

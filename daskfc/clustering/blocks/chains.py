@@ -9,15 +9,12 @@ Here        The row of a cluster A has for each sample x the sum, or the largest
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.blocks.row_file import RowFile
 from daskfc.clustering.views.views import DistanceBlocks
 
 __all__ = ["linkage_by_chains"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def linkage_by_chains(view: DistanceBlocks, linkage: str) -> Floats:

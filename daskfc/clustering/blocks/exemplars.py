@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.blocks.row_file import RowFile
 from daskfc.clustering.kernels.gaussian_graph import ranked
 from daskfc.clustering.views.views import DistanceBlocks
 
 __all__ = ["exemplars_by_blocks"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _STABLE = 15  # iterations with the same exemplars until convergence, as in scikit-learn
 _EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny * 100
@@ -125,8 +123,7 @@ class _Messages:
                 sums += row
         self._sums = sums
         self._a = self._damping * self._a - (self._r - sums) * (1 - self._damping)
-        stands: NDArray[np.bool_] = self._a + self._r > 0
-        return stands
+        return self._a + self._r > 0
 
     def _available(self, A: Floats, R: Floats, start: int, sums: Floats) -> None:
         places = np.arange(len(A)), np.arange(start, start + len(A))

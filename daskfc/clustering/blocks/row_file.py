@@ -7,9 +7,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RowFile"]
+from daskfc.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
+__all__ = ["RowFile"]
 
 _ITEM = np.dtype(np.float64).itemsize
 
@@ -55,10 +55,9 @@ class RowFile:
 
     def row(self, i: int) -> Floats:
         """Return one row, (n,)."""
-        only: Floats = self.read(i, i + 1)[0]
-        return only
+        return np.asarray(self.read(i, i + 1)[0])
 
-    def rows(self, places: NDArray[np.int64]) -> Floats:
+    def rows(self, places: Ints) -> Floats:
         """Return some rows, (b, n)."""
         found = np.empty((places.size, self.n))
         for target, place in zip(found, places.tolist(), strict=True):

@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.views import DistanceBlocks
 
 __all__ = ["Medoids", "medoids_by_swaps"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _COLUMNS = 64  # ours: samples tried at a time while nothing is swapped
 _ROWS = 2048  # ours: rows of these columns at a time, 1 MiB
@@ -42,11 +39,7 @@ class Medoids:
 def medoids_by_swaps(
     view: DistanceBlocks, order: Ints, starts: Mapping[int, Ints], max_iter: int
 ) -> list[Medoids]:
-    """Return medoids that no swap with a sample improves, one result for each start.
-
-    Distances are Euclidean; samples are tried in `order`, cyclically. `starts` maps the place where
-    a run begins to its first medoids (k,). A pass reads n² distances and takes O(n²) a run.
-    """
+    """Return medoids that no swap improves, for each start by the place where it begins."""
     runs = {place: _Run(view, start, max_iter) for place, start in starts.items()}
     while not all(run.done for run in runs.values()):
         for place, tried in _stretches(view.n, sorted(runs)):
@@ -159,5 +152,4 @@ class _Run:
         total -= sums.sum(axis=0)
         sums += total
         sums -= self._sums[:, None]
-        changes: Floats = sums
-        return changes
+        return sums

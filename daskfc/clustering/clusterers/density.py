@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, between_0_and_1, integer, optional, real
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.clusterers.library import NearestSample
@@ -20,8 +21,6 @@ from daskfc.errors import InvalidInput
 
 __all__ = ["DBSCAN", "HDBSCAN", "OPTICS"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
 
 _EQUAL = 2.0**-40  # ours: of the largest distance; how far apart the library sees equal samples
@@ -131,7 +130,7 @@ class DBSCAN(Clusterer):
         model = {"core": index, "core_labels": labels[index]}
         return Clustering(labels, int(first.size), model, decisive=np.array([self.radius2]))
 
-    def _pooled(self, X: NDArray[np.float64], k: int, seed: int) -> Clustering:
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         return self._fit(within_radius_of_points(X, self.radius2), k, seed)
 
     def _core_samples(self, graph: RadiusGraph) -> NDArray[np.bool_]:
@@ -157,7 +156,7 @@ class DBSCAN(Clusterer):
                 reached.append(other[mine])
         return joined.components(), np.concatenate(border), np.concatenate(reached)
 
-    def _predict(self, clustering: Clustering, D: NDArray[np.float64]) -> Ints:
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         core, core_labels = clustering.model["core"], clustering.model["core_labels"]
         if core.size == 0:
             return np.full(len(D), -1, dtype=np.int64)
@@ -270,8 +269,7 @@ class HDBSCAN(NearestSample):
             metric="euclidean" if self.n_neighbors is None else "precomputed",
             copy=self.n_neighbors is None,
         )
-        labels: Ints = library.fit_predict(points)
-        return labels
+        return np.asarray(library.fit_predict(points))
 
 
 def _edges(graph: NeighbourGraph, k: int) -> "sparse.csr_array[Any, Any]":

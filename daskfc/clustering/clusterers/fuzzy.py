@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer, one_of, real
 from daskfc.clustering.clusterers.clusterer import (
     Clusterer,
@@ -28,8 +28,6 @@ from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.seeds import integer_seed
 
 __all__ = ["FuzzyCMeans", "fuzzy_partition", "memberships"]
-
-Floats = NDArray[np.float64]
 
 
 def memberships(distances: Floats, fuzziness: float) -> Floats:
@@ -56,10 +54,7 @@ def _to_centres(rows: Floats, squares: Floats, centres: Floats) -> Floats:
 def fuzzy_partition(
     rows: Floats, centres: Floats, *, fuzziness: float, tol: float, max_iter: int
 ) -> tuple[Floats, float, float]:
-    """Alternate memberships and centres, from given centres, until all changes are at most `tol`.
-
-    Return memberships (n, k) at the last centres, the objective, and the largest last change.
-    """
+    """Return memberships (n, k) at fuzzy c-means' last centres, objective and largest change."""
     squares = np.einsum("ij,ij->i", rows, rows)
     distances = _to_centres(rows, squares, centres)
     share = memberships(distances, fuzziness)
@@ -192,7 +187,7 @@ class FuzzyCMeans(Clusterer):
                     )
         return ()
 
-    def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         model = clustering.model
         if "weights" in model:
             return nearest_mean(D, model["weights"], model["offsets"])

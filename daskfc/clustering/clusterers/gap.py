@@ -18,14 +18,12 @@ import math
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.clusterers.kmeans import KMeans, best_partition
 from daskfc.seeds import generator
 
 __all__ = ["REFERENCES", "box_of", "dispersion", "gap_statistic", "reference"]
-
-Floats = NDArray[np.float64]
 
 REFERENCES = 20
 """Ours, the paper's B: s_k is then within 2.5 % of that of any number of them."""
@@ -38,8 +36,7 @@ def box_of(points: Floats) -> Floats:
     centred = points - points.mean(axis=0)
     _, axes = scipy.linalg.eigh(centred.T @ centred)
     along = centred @ axes[:, ::-1]
-    widths: Floats = np.ptp(along, axis=0)
-    return widths
+    return np.asarray(np.ptp(along, axis=0))
 
 
 def reference(widths: Floats, n: int, seed: int, number: int) -> Floats:
@@ -50,7 +47,7 @@ def reference(widths: Floats, n: int, seed: int, number: int) -> Floats:
     return np.ascontiguousarray(drawn)
 
 
-def dispersion(points: Floats, labels: NDArray[np.int64]) -> float:
+def dispersion(points: Floats, labels: Ints) -> float:
     """Return W_k, the sum of squared distances of samples (n, d) to their clusters' means."""
     parts = (points[labels == cluster] for cluster in np.unique(labels))
     return float(sum(np.square(part - part.mean(axis=0)).sum() for part in parts))

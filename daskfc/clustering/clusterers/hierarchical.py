@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import squareform
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, one_of
 from daskfc.clustering.blocks.chains import linkage_by_chains
 from daskfc.clustering.clusterers.clusterer import (
@@ -25,10 +26,8 @@ __all__ = ["Hierarchical", "cut"]
 
 _PANELS = 64_000_000  # bytes: rows of distances, 16 MiB, and copies
 
-Floats = NDArray[np.float64]
 
-
-def cut(merges: Floats, k: int) -> NDArray[np.int64]:
+def cut(merges: Floats, k: int) -> Ints:
     """Return the k clusters (n,) after n - k merges of a scipy linkage, in order of appearance."""
     n = len(merges) + 1  # scipy's fcluster gives fewer than k if heights are equal at the cut
     pairs = merges[: n - k, :2].astype(np.int64)
@@ -37,8 +36,7 @@ def cut(merges: Floats, k: int) -> NDArray[np.int64]:
     while not np.array_equal(top, top[top]):  # jump to the parent's parent until at the top
         top = top[top]
     _, labels = np.unique(top[:n], return_inverse=True)
-    result: NDArray[np.int64] = in_order_of_appearance(labels, k)[labels]
-    return result
+    return in_order_of_appearance(labels, k)[labels]
 
 
 @dataclass(frozen=True)
@@ -111,16 +109,15 @@ class Hierarchical(Clusterer):
                     f"hierarchical with linkage {self.linkage!r} must be given FullDistances; got "
                     f"RowFactors. Build all distances or use linkage 'single' or 'ward'."
                 )
-            merges: Floats = fastcluster.linkage_vector(view.points, method=self.linkage)
-            return merges
+            return np.asarray(fastcluster.linkage_vector(view.points, method=self.linkage))
         if isinstance(view, DistanceBlocks):
             return linkage_by_chains(view, self.linkage)
         condensed = squareform(view.matrix, checks=False)
         np.sqrt(condensed, out=condensed)
         merges = fastcluster.linkage(condensed, method=self.linkage, preserve_input=False)
-        return merges
+        return np.asarray(merges)
 
-    def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         labels = clustering.model["labels"]
         order = np.argsort(labels, kind="stable")
         starts = np.searchsorted(labels[order], np.arange(clustering.n_clusters))
@@ -135,5 +132,4 @@ class Hierarchical(Clusterer):
                 to_cluster = np.sqrt(D) @ members
             else:
                 to_cluster = D @ members - clustering.model["half_spread"]
-        nearest: NDArray[np.int64] = to_cluster.argmin(axis=1)
-        return nearest
+        return np.asarray(to_cluster.argmin(axis=1))

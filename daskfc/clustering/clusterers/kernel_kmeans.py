@@ -22,6 +22,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer, one_of, optional, real
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre, needs_rows
@@ -44,9 +45,6 @@ from daskfc.linalg.spectrum import signed
 from daskfc.seeds import generator
 
 __all__ = ["KernelKMeans", "NystroemKMeans", "exact_embedding", "landmark_embedding"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _DENSE = 600  # ours: up to this a full eigendecomposition takes a fraction of a second
 _TOLERANCE = 1e-6  # ours: relative to the largest eigenvalue

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans as LibraryKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer, one_of
 from daskfc.clustering.clusterers.clusterer import (
     Clusterer,
@@ -34,8 +34,6 @@ __all__ = [
     "needs_rows",
 ]
 
-Floats = NDArray[np.float64]
-
 ROWS = ("coordinates", "distances")
 _LARGE = 2**28  # ours: coordinates of more bytes are not copied, but shifted and shifted back
 _FEW = 1 << 22  # ours: n q k from which `lloyd` takes less time than scikit-learn's k-means
@@ -46,7 +44,7 @@ _TOL = 1e-4  # scikit-learn's: a run ends when centres move by less, relative to
 class Partition:
     """Labels (n,), the inertia, and a note if there are fewer distinct rows than clusters."""
 
-    labels: NDArray[np.int64]
+    labels: Ints
     inertia: float
     converged: bool
     notes: tuple[str, ...]
@@ -93,13 +91,12 @@ def needs_rows(n: int, d: int) -> Needs:
     return "full" if n <= max(4096, 3 * (d + 2)) else "rows"  # ours: 4096 rows are 128 MiB
 
 
-def nearest_centre(rows: Floats, centres: Floats) -> NDArray[np.int64]:
+def nearest_centre(rows: Floats, centres: Floats) -> Ints:
     """Return for each row (b, n) the nearest of the centres (k, n), the first of equal ones."""
     offset = centres.mean(axis=0)  # shorter vectors, less rounding
     moved = centres - offset
     scores = np.einsum("ij,ij->i", moved, moved) - 2.0 * ((rows - offset) @ moved.T)
-    nearest: NDArray[np.int64] = scores.argmin(axis=1)
-    return nearest
+    return np.asarray(scores.argmin(axis=1))
 
 
 def mean_offsets(points: Floats, weights: Floats) -> Floats:
@@ -109,14 +106,12 @@ def mean_offsets(points: Floats, weights: Floats) -> Floats:
     offsets = weights.T @ np.einsum("ij,ij->i", centred, centred)
     offsets -= np.einsum("ij,ij->i", centres, centres)
     offsets[~weights.any(axis=0)] = -np.inf
-    result: Floats = offsets
-    return result
+    return np.asarray(offsets)
 
 
-def nearest_mean(distances: Floats, weights: Floats, offsets: Floats) -> NDArray[np.int64]:
+def nearest_mean(distances: Floats, weights: Floats, offsets: Floats) -> Ints:
     """Return each new sample's nearest mean, by squared distances (b, n) and `mean_offsets`."""
-    nearest: NDArray[np.int64] = (distances @ weights - offsets).argmin(axis=1)
-    return nearest
+    return np.asarray((distances @ weights - offsets).argmin(axis=1))
 
 
 @dataclass(frozen=True)
@@ -206,7 +201,7 @@ class KMeans(Clusterer):
             n_features=n_features,
         )
 
-    def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         model = clustering.model
         if "weights" in model:
             return nearest_mean(D, model["weights"], model["offsets"])

@@ -22,6 +22,7 @@ from sklearn.cluster import KMeans as LibraryKMeans
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
+from daskfc.arrays import Floats
 from daskfc.checks import Constraint, integer
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs, noting_convergence
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
@@ -33,7 +34,6 @@ from daskfc.seeds import generator, integer_seed
 
 __all__ = ["LandmarkSpectral"]
 
-Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
 _CANDIDATES = 10  # samples a landmark, as in the paper
@@ -146,7 +146,7 @@ class LandmarkSpectral(Clusterer):
         order = np.argsort(lloyd.labels_, kind="stable")
         return drawn[order], lloyd.labels_[order]
 
-    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
+    def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
         model = clustering.model
         starts, V, centres = model["starts"], model["embedding"], model["centres"]
         counts = np.diff(starts, append=model["candidates"].size)

@@ -19,6 +19,7 @@ from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as LibraryMixture
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer, one_of, optional, real
 from daskfc.clustering.blocks.exemplars import exemplars_by_blocks
 from daskfc.clustering.clusterers.clusterer import (
@@ -43,9 +44,6 @@ __all__ = [
     "placed",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 _PANELS = 110_000_000  # bytes: rows of three matrices, 4 MiB each, copies, and counts
 
 
@@ -55,8 +53,7 @@ def placed(points: Floats, distances: Floats) -> Floats:
     Y = points - centre
     # |x - y_i|² = |x|² + |y_i|² - 2 x · y_i; terms equal for all i cancel, as Σ y_i = 0
     right = np.einsum("ij,ij->i", Y, Y) - distances  # (b, n)
-    found: Floats = np.linalg.lstsq(Y.T @ Y, (right @ Y).T / 2, rcond=None)[0].T + centre
-    return found
+    return np.asarray(np.linalg.lstsq(Y.T @ Y, (right @ Y).T / 2, rcond=None)[0].T + centre)
 
 
 def numbered(labels: NDArray[np.integer]) -> tuple[Ints, int]:
@@ -159,8 +156,7 @@ class GaussianMixture(Clusterer):
         mixture = self._mixture(clustering.n_clusters, 0)
         mixture.weights_, mixture.means_ = model["weights"], model["means"]
         mixture.precisions_cholesky_ = model["precisions"]
-        labels: Ints = mixture.predict(placed(model["points"], D)).astype(np.int64)
-        return labels
+        return np.asarray(mixture.predict(placed(model["points"], D)).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -199,8 +195,7 @@ class NearestSample(Clusterer):
         return Clustering(labels, k or count, {"labels": labels}, not notes, None, notes)
 
     def _predict(self, clustering: Clustering, D: Floats) -> Ints:
-        labels: Ints = clustering.model["labels"][D.argmin(axis=1)]
-        return labels
+        return np.asarray(clustering.model["labels"][D.argmin(axis=1)])
 
 
 @dataclass(frozen=True)
@@ -279,8 +274,7 @@ class AffinityPropagation(Clusterer):
         exemplars = clustering.model["exemplars"]
         if exemplars.size == 0:
             return np.full(len(D), -1, dtype=np.int64)
-        labels: Ints = clustering.model["labels"][exemplars[D[:, exemplars].argmin(axis=1)]]
-        return labels
+        return np.asarray(clustering.model["labels"][exemplars[D[:, exemplars].argmin(axis=1)]])
 
 
 def _library_class(name: Any) -> type[ClusterMixin] | None:
@@ -386,5 +380,4 @@ class ScikitLearn(NearestSample):
             given["metric"] = "precomputed"
         kind = _library_class(self.estimator)
         assert kind is not None
-        labels: Ints = kind(**given).fit_predict(points)
-        return labels
+        return np.asarray(kind(**given).fit_predict(points))

@@ -13,16 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
+from daskfc.arrays import Floats, Ints
 from daskfc.threads import own_threads
 
 __all__ = ["LloydRun", "best_run"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _ENTRIES = 1 << 18  # ours: numbers of rows in a product, 2 MiB
 _FRESH = 0.25  # ours: sums are made anew where more labels changed, which ends rounding errors
@@ -210,5 +207,4 @@ def _between(centres: Floats) -> Floats:
     lengths = np.einsum("ij,ij->i", centres, centres)
     apart = lengths[:, None] + lengths - 2.0 * (centres @ centres.T)
     apart -= _ROUNDING * (centres.shape[1] + 4) * 4.0 * lengths.max(initial=0.0)
-    result: Floats = np.maximum(apart, 0.0)
-    return result
+    return np.asarray(np.maximum(apart, 0.0))

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.clustering.clusterers.kmeans import best_partition
 from daskfc.clustering.clusterers.spectral import Spectral, neighbour_affinity
@@ -32,8 +33,6 @@ __all__ = [
     "wants_cosine",
 ]
 
-Floats = NDArray[np.float64]
-
 NEIGHBOURS = (10, 15, 20, 25)
 """How many neighbours, the sample itself among them, `spectral_labels` tries."""
 
@@ -47,7 +46,7 @@ _SPARSE = 0.5  # ours: counts with a larger share of zeros are compared by angle
 class LocalLabels:
     """A client's clusters of its own rows, and their modularity in a graph of near neighbours."""
 
-    labels: NDArray[np.int64]
+    labels: Ints
     score: float
     n_neighbors: int
 
@@ -70,7 +69,7 @@ def wants_cosine(rows: ArrayLike) -> bool:
     return bool(multiples or (some == np.rint(some)).all())
 
 
-def modularity(weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64]) -> float:
+def modularity(weights: "sparse.csr_array[Any, Any]", labels: Ints) -> float:
     """Return Newman's share of edges within clusters, above chance, in [-1/2, 1]."""
     pairs = weights.tocoo()
     whole = float(pairs.data.sum())
@@ -82,15 +81,13 @@ def modularity(weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64])
     return inside / whole - float(shares @ shares)
 
 
-def separation(
-    weights: "sparse.csr_array[Any, Any]", labels: NDArray[np.int64], n_clusters: int
-) -> float:
+def separation(weights: "sparse.csr_array[Any, Any]", labels: Ints, n_clusters: int) -> float:
     """Return the modularity of clusters, times (H / log K)^4 with H their sizes' entropy, <= 1."""
     even = _entropy(labels) / np.log(n_clusters)
     return float(even**_BALANCE) * modularity(weights, labels)
 
 
-def _entropy(labels: NDArray[np.int64]) -> float:
+def _entropy(labels: Ints) -> float:
     shares = np.bincount(labels) / labels.size
     shares = shares[shares > 0]
     return float(-(shares * np.log(shares)).sum())
@@ -124,10 +121,7 @@ def _graph(X: Floats, most: int) -> NeighbourGraph:
 def k_means_labels(
     rows: ArrayLike, n_clusters: int, *, seed: int, metric: str = "euclid"
 ) -> LocalLabels:
-    """Cluster a client's rows (n, d) by k-means, as in the paper; the score is for 10 neighbours.
-
-    "cosine" divides rows by their norms; "auto" does so if `wants_cosine`.
-    """
+    """Cluster a client's rows (n, d) by k-means, as in the paper; score for 10 neighbours."""
     X = _prepared(rows, n_clusters, metric, seed)
     found = best_partition(
         X, n_clusters, seed, n_init=10, max_iter=300, owner="local k-means", threads=1

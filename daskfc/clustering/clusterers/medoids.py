@@ -113,5 +113,4 @@ class KMedoids(Clusterer):
         return self._fit(distances_of(X), k, seed)
 
     def _predict(self, clustering: Clustering, D: NDArray[np.float64]) -> NDArray[np.int64]:
-        nearest: NDArray[np.int64] = D[:, clustering.model["medoids"]].argmin(axis=1)
-        return nearest
+        return np.asarray(D[:, clustering.model["medoids"]].argmin(axis=1))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 from sklearn.decomposition import non_negative_factorization
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer, one_of, real
 from daskfc.clustering.clusterers.clusterer import (
     Clusterer,
@@ -26,7 +26,6 @@ from daskfc.seeds import generator, integer_seed
 
 __all__ = ["NMF", "descend", "factorise", "random_start", "spectral_start"]
 
-Floats = NDArray[np.float64]
 Symmetric = FullDistances | RowFactors
 
 
@@ -191,9 +190,7 @@ class NMF(Clusterer):
             )
         return self._assign(W, k, seed, not texts)[0]
 
-    def _assign(
-        self, W: Floats, k: int, seed: int, converged: bool
-    ) -> tuple[Clustering, NDArray[np.int64]]:
+    def _assign(self, W: Floats, k: int, seed: int, converged: bool) -> tuple[Clustering, Ints]:
         """Return the clustering, and the order of the components by its labels."""
         notes: tuple[str, ...] = ()
         if not converged:
@@ -210,11 +207,10 @@ class NMF(Clusterer):
         result = Clustering(number[W.argmax(axis=1)], k, {}, converged, None, notes)
         return result, np.argsort(number)
 
-    def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         weights = _weights(lambda Q: np.asarray(D @ Q), clustering.model["basis"].T)
         if self.assignment == "argmax":
-            labels: NDArray[np.int64] = weights.argmax(axis=1)
-            return labels
+            return np.asarray(weights.argmax(axis=1))
         centres = clustering.model["centres"]
         live = np.flatnonzero(np.isfinite(centres[:, 0]))  # empty clusters have no centre
         return live[nearest_centre(weights, centres[live])]

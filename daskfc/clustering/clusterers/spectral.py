@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer, one_of, optional, real
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.clusterers.kmeans import best_partition
@@ -22,7 +22,6 @@ from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
 
 __all__ = ["Spectral", "median_gamma", "neighbour_affinity"]
 
-Floats = NDArray[np.float64]
 _View: TypeAlias = NeighbourGraph | FullDistances | DistanceBlocks
 
 _KRYLOV = 20  # memory over the vectors of one product: those of eight, their images, and copies
@@ -145,7 +144,7 @@ class Spectral(Clusterer):
             return median_gamma(view.matrix)
         return 0.5 / (median_apart(view) or 0.5)
 
-    def _decisive(self, view: _View, labels: NDArray[np.int64]) -> Floats:
+    def _decisive(self, view: _View, labels: Ints) -> Floats:
         if isinstance(view, NeighbourGraph):
             return view.distances[:, self.graph_neighbors - 1]
         assert isinstance(view, FullDistances)
@@ -182,10 +181,9 @@ class Spectral(Clusterer):
         model = {"labels": found.labels}
         return Clustering(found.labels, k, model, found.converged, found.inertia, notes)
 
-    def _predict(self, clustering: Clustering, D: Floats) -> NDArray[np.int64]:
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         labels = clustering.model["labels"]
         voters = labels[nearest_columns(D, min(self.n_neighbors, labels.size))]  # nearest first
         votes = (voters[:, :, None] == voters[:, None, :]).sum(axis=2)
         # The first voter of a cluster with most votes is taken, so ties go to the nearer cluster.
-        result: NDArray[np.int64] = voters[np.arange(len(D)), votes.argmax(axis=1)]
-        return result
+        return np.asarray(voters[np.arange(len(D)), votes.argmax(axis=1)])

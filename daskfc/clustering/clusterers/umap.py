@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer, optional, real
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.clusterers.density import HDBSCAN
@@ -28,9 +28,6 @@ from daskfc.errors import InvalidInput
 from daskfc.seeds import integer_seed
 
 __all__ = ["UMAP"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _EDGE = 72  # bytes: an edge of the graph both ways, in copies that the library makes
 _LIBRARY = 180_000_000  # bytes: umap-learn and what numba compiles of it
@@ -169,15 +166,11 @@ class UMAP(Clusterer):
         return self._fit(RowFactors(X), k, seed)
 
     def _predict(self, clustering: Clustering, D: Floats) -> Ints:
-        labels: Ints = clustering.model["labels"][D.argmin(axis=1)]
-        return labels
+        return np.asarray(clustering.model["labels"][D.argmin(axis=1)])
 
 
 def _in_order(graph: NeighbourGraph, k: int) -> tuple[NeighbourGraph, Ints]:
-    """Return a graph of k neighbours with samples sorted by their distances, and each one's number.
-
-    The map depends on the order, which follows from pseudonyms where the server keeps a graph only.
-    """
+    """Return a graph of k neighbours in an order by distances, not pseudonyms, and the numbers."""
     order = np.lexsort(graph.distances[:, :k].T[::-1])
     number = np.argsort(order)
     near = number[graph.indices[order, :k]].astype(np.int32)

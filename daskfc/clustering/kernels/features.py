@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from sklearn.kernel_approximation import PolynomialCountSketch
 
+from daskfc.arrays import Floats
 from daskfc.checks import Constraint, check_params, integer, one_of, real
-from daskfc.clustering.kernels.kernels import Floats, gaussian_kernel, real_matrix, same_features
+from daskfc.clustering.kernels.kernels import gaussian_kernel, real_matrix, same_features
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator, integer_seed
 

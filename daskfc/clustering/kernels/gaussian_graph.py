@@ -3,16 +3,14 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.kernels.products import near_leading
 from daskfc.clustering.views.views import DistanceBlocks, Places, symmetric_product
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of_rows
 
 __all__ = ["gaussian_graph", "median_apart", "ranked"]
-
-Floats = NDArray[np.float64]
 
 _BITS = 21  # bits of a float64 that a pass counts by: 2 million counts
 _FEW = 1 << 23  # up to so many values are sorted: 64 MiB
@@ -83,7 +81,7 @@ def ranked(
     return np.array([_nth_smallest(pieces, place) for place in wanted])
 
 
-def _counted(pieces: Callable[[], Iterator[Floats]], first: int, shift: int) -> NDArray[np.int64]:
+def _counted(pieces: Callable[[], Iterator[Floats]], first: int, shift: int) -> Ints:
     """Count the values that equal `first` but for the last `shift` bits, by their next 21 bits."""
     counts = np.zeros(1 << _BITS, dtype=np.int64)
     for part in pieces():

@@ -128,13 +128,9 @@ class GraphOperator:
         """Number of nodes."""
         return self.degrees.size
 
-    def apply(self, X: Array, out: Array | None = None) -> Array:
-        """Return N X for X of shape (n, c), in `out` if given (not X itself)."""
-        result = self._affine(X, 0.0, 1.0, 1)
-        if out is None:
-            return result
-        out[...] = result
-        return out
+    def apply(self, X: Array) -> Array:
+        """Return N X for X of shape (n, c)."""
+        return self._affine(X, 0.0, 1.0, 1)
 
     def laplacian_norm(self, seed: int = 0) -> float:
         """Return ‖L_s‖, the largest eigenvalue of I - N, by Lanczos from a start of this seed."""

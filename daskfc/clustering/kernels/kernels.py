@@ -1,17 +1,14 @@
 """The Gaussian kernel between samples and atoms, in blocks of rows."""
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats
 from daskfc.checks import check_params, real
 from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances, symmetric_squared_distances
 
 __all__ = ["atom_kernel", "gaussian", "gaussian_kernel", "real_matrix", "same_features"]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _BLOCK = 1 << 22  # numbers in a block of rows: 32 MiB
 

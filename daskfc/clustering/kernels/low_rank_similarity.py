@@ -25,6 +25,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from daskfc.arrays import Floats
 from daskfc.checks import check_params, integer
 from daskfc.clustering.kernels.kernels import atom_kernel, real_matrix
 from daskfc.clustering.views.largest_products import Screened, largest_products
@@ -41,7 +42,6 @@ __all__ = [
     "similarity_rows",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 Graph: TypeAlias = "sparse.csr_array[Any, Any]"
 
 _BLOCK = 1 << 23  # similarities in memory at a time: 64 MiB
@@ -74,8 +74,7 @@ def similarity_rows(C: ArrayLike, root: ArrayLike) -> Floats:
             f"root must have a row and a column for each of the {len(C)} atoms of C; got shape "
             f"{L.shape}. Take it from dictionary_root for the same dictionary."
         )
-    B: Floats = C.T @ L
-    return B
+    return C.T @ L
 
 
 def default_neighbors(n: int) -> int:
@@ -86,11 +85,7 @@ def default_neighbors(n: int) -> int:
 
 @dataclass(frozen=True)
 class MostSimilar:
-    """The entries that Eq. (25) keeps of a block of rows of the similarity from `start`, (b, k).
-
-    Each row's own sample comes first, then the k - 1 most similar others, unscaled; `lowest` and
-    `highest` are those of the whole block.
-    """
+    """What Eq. (25) keeps, (b, k), of rows from `start`: itself, then the most similar others."""
 
     start: int
     indices: NDArray[np.int32]

@@ -5,9 +5,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.features import Kernel
 from daskfc.clustering.views.views import Places
 from daskfc.seeds import generator
@@ -23,7 +23,6 @@ __all__ = [
     "parts_of",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 Real: TypeAlias = Any  # an array of float32 or float64
 Block: TypeAlias = Callable[[Places, Places], Real]
 
@@ -94,8 +93,7 @@ def inverse_root(W: Floats, rank: int) -> Floats:
     """Return R with R Rᵀ = W⁺ on W's leading eigenvectors, except those of rounding errors."""
     values, vectors = scipy.linalg.eigh((W + W.T) / 2)
     kept = np.flatnonzero(values > _NULL * values[-1])[-rank:]
-    root: Floats = vectors[:, kept] / np.sqrt(values[kept])
-    return root
+    return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def parts_of(n: int, width: int) -> list[slice]:

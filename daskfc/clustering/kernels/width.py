@@ -9,8 +9,9 @@ Departures  The paper has the Gaussian kernel only. For the Laplacian the width 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.features import KERNELS
-from daskfc.clustering.kernels.kernels import Floats, real_matrix
+from daskfc.clustering.kernels.kernels import real_matrix
 from daskfc.errors import InvalidInput
 
 __all__ = ["interpoint_width", "width_of_moments"]
@@ -51,5 +52,4 @@ def interpoint_width(X: ArrayLike, kind: str = "gaussian") -> float:
 
 
 def _squares(rows: Floats) -> Floats:
-    total: Floats = np.einsum("ij,ij->j", rows, rows)
-    return total
+    return np.asarray(np.einsum("ij,ij->j", rows, rows))

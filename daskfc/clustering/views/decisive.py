@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
 
 __all__ = [
@@ -16,9 +17,6 @@ __all__ = [
     "to_kth_nearest",
     "to_nearest_apart",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _EQUAL = 1e-18  # ours: relative to the largest; at smaller distances samples count as equal
 _ENTRIES = 1 << 21  # ours: distances at a time, 16 MiB
@@ -42,7 +40,7 @@ def _apart(squared: Floats) -> NDArray[np.bool_]:
     return above & np.isfinite(squared)
 
 
-def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
+def between_nearest_means(view: View, labels: Ints) -> Floats:
     """Return, for each cluster, the squared distance of its mean to the nearest other mean."""
     _, own = np.unique(labels[labels >= 0], return_inverse=True)
     k = int(own.max(initial=-1)) + 1
@@ -59,8 +57,7 @@ def between_nearest_means(view: View, labels: NDArray[np.int64]) -> Floats:
         own_spread = np.diag(mixed) / 2
         apart = np.maximum(mixed - own_spread - own_spread[:, None], 0.0)
     np.fill_diagonal(apart, np.inf)
-    nearest: Floats = apart.min(axis=1)
-    return nearest
+    return np.asarray(apart.min(axis=1))
 
 
 def between_samples(view: FullDistances | DistanceBlocks, some: Ints) -> Floats:
@@ -71,8 +68,7 @@ def between_samples(view: FullDistances | DistanceBlocks, some: Ints) -> Floats:
     def nearest(part: Ints) -> Floats:
         rows = view.block(some[part], some).copy()
         rows[np.arange(part.size), part] = np.inf
-        least: Floats = rows.min(axis=1)
-        return least
+        return np.asarray(rows.min(axis=1))
 
     return _by_parts(nearest, np.arange(some.size), some.size)
 
@@ -101,8 +97,7 @@ def to_nearest_apart(points: Floats) -> Floats:
     def nearest(part: Ints) -> Floats:
         rows = cdist(points[part], points, "sqeuclidean")
         rows[rows == 0.0] = np.inf
-        least: Floats = rows.min(axis=1)
-        return least
+        return np.asarray(rows.min(axis=1))
 
     return _by_parts(nearest, _evenly(*points.shape), len(points))
 

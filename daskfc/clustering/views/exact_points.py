@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.order import Order, order_of_points
 from daskfc.clustering.views.views import DistanceBlocks, Places
 from daskfc.coding import ResidueColumns, WideIntegers
 from daskfc.linalg import IntegerPoints, points_from_columns
 
 __all__ = ["ExactPoints", "exact_points"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _ENTRIES = 1 << 22  # distances at a time, in a few copies
 
@@ -95,8 +93,7 @@ class ExactPoints:
     @cached_property
     def _squares(self) -> Floats:
         Y = self.points.coordinates
-        squares: Floats = np.einsum("ij,ij->i", Y, Y)
-        return squares
+        return np.asarray(np.einsum("ij,ij->i", Y, Y))
 
     def block(self, rows: Places, columns: Places) -> Floats:
         """Return the real squared distances between two sets of samples."""

@@ -11,10 +11,9 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.screening import (
     ALL,
-    Floats,
-    Ints,
     PairScreen,
     Rounded,
     Share,

@@ -13,6 +13,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.screening import (
     ALL,
     PairScreen,
@@ -26,9 +27,7 @@ from daskfc.clustering.views.screening import (
 
 __all__ = ["LargestProducts", "RoundedRows", "Screened", "largest_products"]
 
-Floats: TypeAlias = NDArray[np.float64]
 Rounded: TypeAlias = NDArray[np.float32]
-Ints: TypeAlias = NDArray[np.int64]
 
 _GATHERED = 1 << 20  # entries of rows of pairs at a time: 8 MiB
 _LISTED = 1 << 20  # ours: most candidates for the smallest product, if not computed at once
@@ -46,11 +45,7 @@ class LargestProducts:
 
 @dataclass(frozen=True)
 class Screened:
-    """Pairs (rows, others) that remain after screening all blocks, or a share.
-
-    They include each row's largest products; `low_*` include the smallest one, unless it is
-    `lowest`, the smallest of those computed in float64.
-    """
+    """Pairs (rows, others) that screening leaves, and `low_*` that may be below `lowest`."""
 
     rows: Ints
     others: Ints
@@ -100,8 +95,7 @@ class RoundedRows:
         """Return all rows, (n, d) float32."""
         n = len(self.error)
         parts = [self.rows(at, min(at + _ROWS, n)) for at in range(0, n, _ROWS)]
-        found: Rounded = np.concatenate(parts)
-        return found
+        return np.concatenate(parts)
 
     def screened(
         self, k: int, share: Share = ALL, products: Callable[[Ints, Ints], Floats] | None = None

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.exact_points import ExactPoints
 from daskfc.clustering.views.graphs import EdgeSource, NeighbourGraph, RadiusGraph
 from daskfc.clustering.views.half_distances import HalfDistances, MaybeWithin
@@ -33,9 +34,6 @@ __all__ = [
     "within_radius_of_matrix",
     "within_radius_of_points",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _BLOCK_ENTRIES = 1 << 23  # distances in memory at a time: 64 MiB
 _PIECE = 1 << 21  # pairs that are listed at a time, in a few copies

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from daskfc.arrays import Floats, Ints
 
 __all__ = [
     "Order",
@@ -23,9 +24,6 @@ __all__ = [
     "rounded",
     "rows_in_order",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _TIE = 1e-9  # ours: relative to a key; sums of distances in another order differ by less
 _ROWS = 4096  # samples at a time
@@ -51,7 +49,7 @@ class Order:
         _, numbers = np.unique(equal[places], return_inverse=True)
         return cls(places, numbers.astype(np.int64))
 
-    def back(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def back(self, values: Ints) -> Ints:
         """Return values that are in the new order in the original one."""
         old = np.empty_like(values)
         old[self.places] = values
@@ -74,7 +72,7 @@ class Order:
         apart[:, q] = np.sqrt(_APART * np.median(squared)) * share
         return apart
 
-    def alike(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    def alike(self, labels: Ints) -> Ints:
         """Give equal samples their most frequent label, in a tie the smallest."""
         if self.equal.max(initial=-1) + 1 == len(labels):
             return labels
@@ -84,8 +82,7 @@ class Order:
         groups, own = np.divmod(both, wide)
         best = np.lexsort((own, -counts, groups))
         first = best[np.unique(groups[best], return_index=True)[1]]
-        shared: NDArray[np.int64] = own[first][self.equal] + least
-        return shared
+        return np.asarray(own[first][self.equal] + least)
 
 
 @dataclass(frozen=True)
@@ -115,10 +112,7 @@ def order_of_symmetric(
 def order_of_points(
     Y: Floats, noise: float = 0.0, exactly: Callable[[Floats, Ints, int], Floats] | None = None
 ) -> Order:
-    """Return the order of samples by the squared distances of their coordinates (n, q).
-
-    `noise` bounds the error of a distance; `exactly` corrects distances of some samples to one.
-    """
+    """Return the order of samples by squared distances of coordinates (n, q), off by `noise`."""
     n = len(Y)
     centre = Y.mean(axis=0)
     parts = [slice(start, start + _ROWS) for start in range(0, n, _ROWS)]
@@ -178,8 +172,7 @@ def _refined(rank: Ints, key: Floats, noise: float) -> Ints:
 
 def _weights(rank: Ints, turn: int) -> Floats:
     """Return weights without a pattern by rank: fractions of multiples of the golden ratio."""
-    weights: Floats = 1.0 + np.mod((rank + 1) * (turn + 1) * _GOLDEN, 1.0)
-    return weights
+    return np.asarray(1.0 + np.mod((rank + 1) * (turn + 1) * _GOLDEN, 1.0))
 
 
 def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
@@ -195,8 +188,7 @@ def _equal(rank: Ints, places: Ints, D: _Distances) -> Ints:
             equal[left[same]] = left[0]
             left = left[~same]
     _, numbers = np.unique(equal, return_inverse=True)
-    result: Ints = numbers.astype(np.int64)
-    return result
+    return numbers.astype(np.int64)
 
 
 def order_of_rows(rows: Floats) -> Ints:

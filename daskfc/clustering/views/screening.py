@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.threads import in_order
 
 __all__ = [
@@ -26,9 +27,7 @@ __all__ = [
     "tiles",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 Rounded: TypeAlias = NDArray[np.float32]
-Ints: TypeAlias = NDArray[np.int64]
 Tile: TypeAlias = tuple[int, int, int, int]  # first and last row, first and last column
 Rows: TypeAlias = Callable[[int, int], Rounded]
 Result = TypeVar("Result")
@@ -132,10 +131,7 @@ class PairScreen:
         self._lock = threading.Lock()
 
     def note(self, S: Rounded, start: int, first: int) -> bool:
-        """Note candidates of a tile's rows and columns; return False if they are too many.
-
-        `S` (b, c) begins at row `start` and column `first`; a row's score with itself is -inf.
-        """
+        """Note candidates of a tile (b, c) at row `start`, column `first`; False if too many."""
         later = S[:, max(0, start + len(S) - first) :]
         return self._note(S, start, first, axis=1) and (
             later.size == 0 or self._note(later, first + S.shape[1] - later.shape[1], start, axis=0)
@@ -170,8 +166,7 @@ class PairScreen:
         known = both[:, more.shape[1] :]
         with self._lock:
             self.best[mine] = known
-        reached: Rounded = known.min(axis=1)
-        return reached
+        return np.asarray(known.min(axis=1))
 
     def _drop(self) -> None:
         """Drop the pairs that others of the same row have surpassed."""

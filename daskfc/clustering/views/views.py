@@ -7,16 +7,15 @@ from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.views.order import Order, order_of_distances
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 
 __all__ = ["DistanceBlocks", "FullDistances", "Places", "RowFactors", "View", "symmetric_product"]
 
-Floats = NDArray[np.float64]
-Places: TypeAlias = slice | NDArray[np.int64]
+Places: TypeAlias = slice | Ints
 
 _ROWS = 4096  # rows centred at a time
 _ENTRIES = 1 << 21  # ours: distances of a panel, 16 MiB
@@ -69,8 +68,7 @@ class FullDistances:
 
     def dot(self, weights: Floats) -> Floats:
         """Return D @ weights for weights of shape (n, k)."""
-        product: Floats = self.matrix @ weights
-        return product
+        return self.matrix @ weights
 
     def block(self, rows: Places, columns: Places) -> Floats:
         """Return the distances between two sets of samples; do not write to them."""
@@ -258,8 +256,7 @@ class RowFactors:
 
     @cached_property
     def _centre(self) -> Floats:
-        centre: Floats = self.points.mean(axis=0)
-        return centre
+        return np.asarray(self.points.mean(axis=0))
 
     @cached_property
     def _squares(self) -> Floats:

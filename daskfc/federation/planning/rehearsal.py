@@ -10,7 +10,7 @@ message would arrive.
 import functools
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -79,26 +79,6 @@ class _Shadow:
         return True
 
 
-@dataclass
-class _Clock:
-    """When the driver goes on, and after how many messages in a row."""
-
-    time: float = 0.0
-    depth: int = 0
-
-    def reaches(self, time: float, depth: int) -> None:
-        self.time, self.depth = max(self.time, time), max(self.depth, depth)
-
-
-@dataclass
-class _Told:
-    """The findings of a rehearsal: rows of its ledger, memory of parties, assumptions."""
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    memory: dict[str, tuple[int, str]] = field(default_factory=dict)
-    assumptions: dict[str, Assumption] = field(default_factory=dict)
-
-
 class Rehearsal(Federation):
     """A federation that only computes the sizes of its messages; nothing leaves any party.
 
@@ -133,7 +113,11 @@ class Rehearsal(Federation):
         self._stores, self._stand_ins, self._performs = dict(stores), dict(stand_ins), performs
         self._given, self.process_bytes = dict(assumed or {}), process_bytes
         self._links = Links(network or Network())
-        self._clock, self._told = _Clock(), _Told()
+        self.clock, self.depth = 0.0, 0
+        self._rows: list[dict[str, Any]] = []
+        self._assumptions: dict[str, Assumption] = {}
+        self.memory: dict[str, tuple[int, str]] = {}
+        """The most bytes that each party needs, and what needs them."""
         self._run = None
         self.pseudonyms, self.smallest = None, ANY_PART
         self._secret = SecretKey.from_os()
@@ -141,19 +125,9 @@ class Rehearsal(Federation):
     # -- what it found ------------------------------------------------------------------------
 
     @property
-    def clock(self) -> float:
-        """See the class."""
-        return self._clock.time
-
-    @property
-    def depth(self) -> int:
-        """See the class."""
-        return self._clock.depth
-
-    @property
     def ledger(self) -> Ledger:
         """The messages that a run would send."""
-        return Ledger(self._told.rows)
+        return Ledger(self._rows)
 
     @property
     def n_samples(self) -> int:
@@ -177,18 +151,13 @@ class Rehearsal(Federation):
     @property
     def assumptions(self) -> list[Assumption]:
         """The values that were assumed; see `assume`."""
-        return list(self._told.assumptions.values())
-
-    @property
-    def memory(self) -> dict[str, tuple[int, str]]:
-        """The most bytes that each party needs, and what needs them."""
-        return dict(self._told.memory)
+        return list(self._assumptions.values())
 
     def assume(self, what: str, value: float, *, at_most: bool = False) -> float:
         """Return the caller's value for `what`, or `value`, and record it as an assumption."""
         given = self._given.get(what)
         taken = value if given is None else given
-        self._told.assumptions[what] = Assumption(what, taken, at_most and given is None)
+        self._assumptions[what] = Assumption(what, taken, at_most and given is None)
         return taken
 
     def foresee(self, needs: Mapping[str, int], what: str) -> None:
@@ -197,7 +166,10 @@ class Rehearsal(Federation):
             self._needs(party, n_bytes, what)
 
     def _needs(self, party: str, n_bytes: int, what: str) -> None:
-        self._told.memory[party] = max(self._told.memory.get(party, (0, "")), (n_bytes, what))
+        self.memory[party] = max(self.memory.get(party, (0, "")), (n_bytes, what))
+
+    def _reaches(self, time: float, depth: int) -> None:
+        self.clock, self.depth = max(self.clock, time), max(self.depth, depth)
 
     # -- in place of what needs a cluster -----------------------------------------------------
 
@@ -215,7 +187,7 @@ class Rehearsal(Federation):
         """Begin: round 0, and an empty ledger."""
         self._run = RunSettings(run_id, random_state, self.allow_raw)
         self.round = 0
-        self._told.rows.clear()
+        self._rows.clear()
         if self.preparation is not None:
             self._stores = {
                 name: PreparedStore.of(store, self.preparation.steps.get(name, ()))
@@ -227,7 +199,7 @@ class Rehearsal(Federation):
         every = handles_in(handles)
         for handle in every:
             for shadow in handle.futures.values():
-                self._clock.reaches(shadow.ready, shadow.depth)
+                self._reaches(shadow.ready, shadow.depth)
         return every, []
 
     def cancel(self, handles: Any) -> None:
@@ -236,7 +208,7 @@ class Rehearsal(Federation):
     def fetch(self, sent: Sent, timeout: float | None = None) -> Message:
         """Return a published message, which travels now."""
         shadow = sent.futures[CALLER]
-        self._clock.reaches(*self._travel(shadow))
+        self._reaches(*self._travel(shadow))
         message: Message = shadow.value
         return message
 
@@ -246,7 +218,7 @@ class Rehearsal(Federation):
 
     def peak_memory(self) -> dict[str, int]:
         """Return the bytes in `memory`."""
-        return {party: needed for party, (needed, _) in self._told.memory.items()}
+        return {party: needed for party, (needed, _) in self.memory.items()}
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -305,7 +277,7 @@ class Rehearsal(Federation):
         """Perform the stand-in of a step, after its inputs travelled to the party."""
         shadows: list[_Shadow] = []
         packed = pack(bound.arguments, party, bound.name, shadows, split=party != SERVER)
-        ready, depth = self._clock.time, self._clock.depth
+        ready, depth = self.clock, self.depth
         for shadow in shadows:
             when, after = (shadow.ready, shadow.depth)
             if shadow.receiver == party and shadow.party != party:
@@ -375,7 +347,7 @@ class Rehearsal(Federation):
                 message, *where, shadow.step, self._running().run_id, shadow.round
             )
             arrival = self._links.sent(*where, wire, shadow.ready)
-            self._told.rows.append(self._row(shadow, message, payload, wire, arrival))
+            self._rows.append(self._row(shadow, message, payload, wire, arrival))
             shadow.arrived = arrival, shadow.depth + 1
         return shadow.arrived
 
@@ -396,7 +368,7 @@ class Rehearsal(Federation):
             "payload_bytes": payload,
             "wire_bytes": wire,
             "time": arrival,
-            "task": f"{shadow.step}|{shadow.party}|{len(self._told.rows)}",
+            "task": f"{shadow.step}|{shadow.party}|{len(self._rows)}",
             "noise_multiplier": multiplier_of(message),
         }
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.clustering.clusterers.local_labels import (
     LocalLabels,
     k_means_labels,
@@ -61,15 +62,11 @@ _LEAST_SCORE = 1e-3  # ours: a view without any structure still has some weight
 _ALIGNMENT = 0.1  # ours: at 1, as in Eq. (12), rows move towards means of clusters
 
 Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a client trains, mostly by parameters of `ESFMC`; None takes the value of the recipe.
-
-    `aligned` says whether assignments are shared, `complete` whether all views have all samples.
-    """
+    """How a client trains, mostly by parameters of `ESFMC`; None takes the value of the recipe."""
 
     n_clusters: int
     recipe: str
@@ -237,11 +234,7 @@ def tell_features(
     number: int,
     secret: SecretKey,
 ) -> SharedFeatures:
-    """Return the features to share, for the server.
-
-    Without noise, Q given as `shared` adds rows for samples that the client lacks (Eq. 13), and the
-    robust recipe weights the view by the score of its `own` labels of the first round.
-    """
+    """Return the features to share; with Q as `shared`, rows of samples it lacks too (Eq. 13)."""
     found = _features(data, trained, settings)
     rows = getattr(found, SHARED[settings.share]).astype(np.float64)
     if noise is not None:
@@ -279,8 +272,7 @@ def _own_labels(
     data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
 ) -> Ints:
     found, numbers = _renumbered(data, trained, told, settings)
-    labels: Ints = numbers[found.argmax(axis=1)]
-    return labels
+    return np.asarray(numbers[found.argmax(axis=1)])
 
 
 def vote(

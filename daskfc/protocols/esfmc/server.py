@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.errors import InvalidInput
 from daskfc.federation.methods.linking import Linked, link_views
@@ -50,9 +51,6 @@ __all__ = [
     "voted",
 ]
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 NONE = -1  # a sample without a label: its own client labels it
 TO_VOTE = -2  # several clients label the sample, and the majority counts
 _FEWEST = 10  # ours: samples per cluster in all views; with fewer, the clients' graphs are joined
@@ -69,11 +67,7 @@ class ServerSettings:
 
 @dataclass(frozen=True)
 class Grouping:
-    """The server's knowledge after a round (from 1): labels (N,) in [0, K) or `NONE`.
-
-    Q is (N, K), or None without assignments from clients. `change` is the share of previously
-    labelled samples whose label changed; 1 in the first round.
-    """
+    """The server's labels (N,) after a round, Q (N, K) if any, and the share that changed."""
 
     number: int
     labels: Ints
@@ -109,11 +103,7 @@ def cluster(
     *,
     filled: bool = False,
 ) -> Grouping:
-    """Cluster the samples by the shared features of a round (Section 3.4).
-
-    Clusters keep the numbers that most of their samples had. The order of pseudonyms does not
-    matter. `filled` rows are of Eq. (13).
-    """
+    """Cluster by a round's features (Section 3.4), `filled` by Eq. (13); numbers persist."""
     order, seen, features, assignments = _in_order(found, features, assignments, filled)
     if previous is not None:
         previous = replace(previous, labels=previous.labels[order])
@@ -273,8 +263,7 @@ def _shared_by_some(found: Linked, labels: Ints) -> NDArray[np.bool_]:
     owners = np.zeros(found.n_samples, dtype=np.int64)
     for places in found.places.values():
         owners[places] += 1
-    several: NDArray[np.bool_] = (labels == NONE) & (owners > 1)
-    return several
+    return np.asarray((labels == NONE) & (owners > 1))
 
 
 def links(found: Linked, settings: ServerSettings) -> LinkReport:
@@ -326,11 +315,7 @@ def _to_each(found: Linked, labels: Ints) -> Mapping[str, ClientLabels]:
 
 
 def labels_after(found: Linked, grouping: Grouping) -> Mapping[str, ClientLabels]:
-    """Return the labels that each client trains on, `NONE` where there is none.
-
-    With the robust recipe only samples in all views have labels, unless these are from graphs:
-    others would come from the heads that train on them.
-    """
+    """Return the labels that each client trains on, `NONE` where only a head could give one."""
     return _to_each(found, grouping.labels)
 
 

@@ -139,10 +139,7 @@ class Averaging:
 
     @property
     def _hangs_on_reports(self) -> bool:
-        """Whether each round waits for the previous one's report.
-
-        The previous round may be the last; and if it fails, no further release may be recorded.
-        """
+        """Whether rounds wait for the last one's report, which may end the fit or releases."""
         return self.settings.tolerance > 0 or isinstance(self.planned.noise, FactorNoise)
 
     def _told(self, reports: list[tuple[int, Sent[DictionaryChange]]]) -> float:

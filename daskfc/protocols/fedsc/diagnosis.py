@@ -6,8 +6,8 @@ Each client measures on its own samples; the numbers are facts about private dat
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.federation.steps.rules import as_announced, takes
@@ -25,8 +25,6 @@ from daskfc.stores import ClientStore
 
 __all__ = ["diagnose", "reconstruction_of"]
 
-Floats = NDArray[np.float64]
-
 _BLOCK_ENTRIES = 1 << 22  # ours: similarities at once, 32 MiB
 
 
@@ -42,11 +40,7 @@ def reconstruction_of(
     ridge: float,
     noise: Noise | None,
 ) -> Reconstruction:
-    """Compare K̂, the inner products of rows, with the kernel of the client's true samples.
-
-    `samples` may be perturbed. The bound is Theorem 3.8's with noise on the factors, else 3.1's;
-    NaN with coefficients of an older dictionary or noise relative to the factors' spread.
-    """
+    """Compare rows' inner products with the kernel of true samples; NaN is no bound."""
     X = data.rows(0, data.n_samples)
     B = rows.values if isinstance(rows, Noised) else rows
     error, squares = 0.0, []

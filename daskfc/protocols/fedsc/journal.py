@@ -78,10 +78,7 @@ class Journal:
         return releases
 
     def releases(self) -> NDArray[np.float64]:
-        """Return the noise multipliers of all releases recorded in all starts of the fit.
-
-        Raise PrivacyError if the list is missing or damaged, StoreError if the folder was removed.
-        """
+        """Return the noise multipliers of all releases in all starts; refuse a damaged list."""
         return np.array(list(self._read().values()), dtype=np.float64)
 
     def expect(self, name: str, multiplier: float) -> None:

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.low_rank_similarity import similarity_rows
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.coding import SecretKey
@@ -38,8 +38,6 @@ __all__ = [
     "weight_of",
     "weighted_update",
 ]
-
-Floats = NDArray[np.float64]
 
 REACH = 16.0  # ours: bound on atoms, relative to the largest magnitude
 
@@ -84,10 +82,7 @@ def _perturbed(
 def summarise(
     samples: Floats, kernel_width: float | None, n_atoms: int | None, noise: Noise | None
 ) -> KernelSummary:
-    """Return the client's size, mean distance (Eq. 42) and kernel rank, for the server.
-
-    With noise on the factors only the sizes are the client's; the rest is public.
-    """
+    """Return size, mean distance (Eq. 42) and rank; with noise on factors only the size."""
     n, m = samples.shape
     if isinstance(noise, FactorNoise):
         assert kernel_width is not None

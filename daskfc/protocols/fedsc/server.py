@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.kernels.low_rank_similarity import default_neighbors, dictionary_root
 from daskfc.errors import InvalidInput
 from daskfc.federation import Checkpoints
@@ -58,8 +58,6 @@ __all__ = [
     "tell_view",
     "vote",
 ]
-
-Floats = NDArray[np.float64]
 
 _BLOCK_ENTRIES = 1 << 23  # ours: similarities of new samples at once, 64 MiB
 
@@ -132,10 +130,7 @@ def mean_dictionary(
     number: int,
     rounds: int,
 ) -> Dictionary:
-    """Save and return the weighted mean of the participating clients' dictionaries (Eq. 11).
-
-    With `changes`, the total is of weighted changes since `before`.
-    """
+    """Save and return the weighted mean of dictionaries, or `changes` since `before` (Eq. 11)."""
     weight = sum(weight_of(sizes[name].n_samples, plan, uniform) for name in total.terms)
     mean: Floats = total.values / weight
     if changes:
@@ -160,20 +155,20 @@ def tell_final(dictionary: Dictionary, plan: KernelPlan) -> FinalDictionary:
     return FinalDictionary(dictionary.atoms, dictionary_root(dictionary.atoms, plan.width))
 
 
-def empty_rows(positions: Mapping[str, NDArray[np.int64]], plan: KernelPlan) -> Floats:
+def empty_rows(positions: Mapping[str, Ints], plan: KernelPlan) -> Floats:
     """Return an array for the rows of all samples."""
     return np.zeros((sum(map(len, positions.values())), plan.n_atoms))
 
 
 def place_rows(
-    B: Floats, message: SimilarityRows, positions: Mapping[str, NDArray[np.int64]], client: str
+    B: Floats, message: SimilarityRows, positions: Mapping[str, Ints], client: str
 ) -> Floats:
     """Put a client's rows into canonical order, in place, so that memory has all rows only once."""
     B[positions[client]] = message.rows
     return B
 
 
-def cluster(B: Floats, n_clusters: int, n_init: int, seed: int) -> NDArray[np.int64]:
+def cluster(B: Floats, n_clusters: int, n_init: int, seed: int) -> Ints:
     """Cluster all samples, in canonical order, on the similarities of all (Stage II)."""
     _check_clusters(n_clusters, len(B))
     order = order_of_similar(B)
@@ -181,9 +176,7 @@ def cluster(B: Floats, n_clusters: int, n_init: int, seed: int) -> NDArray[np.in
     return order.back(order.alike(labels))
 
 
-def cluster_similarity(
-    similar: OrderedGraph, n_clusters: int, n_init: int, seed: int
-) -> NDArray[np.int64]:
+def cluster_similarity(similar: OrderedGraph, n_clusters: int, n_init: int, seed: int) -> Ints:
     """Cluster all samples, in canonical order, on the graph of their most similar ones."""
     _check_clusters(n_clusters, similar.graph.shape[0])
     labels = cluster_graph(similar.moved(), n_clusters, seed=seed, n_init=n_init).labels
@@ -211,14 +204,12 @@ def _check_clusters(n_clusters: int, n_samples: int) -> None:
         )
 
 
-def tell_labels(
-    labels: NDArray[np.int64], positions: Mapping[str, NDArray[np.int64]]
-) -> Mapping[str, ClientLabels]:
+def tell_labels(labels: Ints, positions: Mapping[str, Ints]) -> Mapping[str, ClientLabels]:
     """Return each client's labels of its own samples."""
     return {name: ClientLabels(labels[places]) for name, places in positions.items()}
 
 
-def sample_map(B: Floats, labels: NDArray[np.int64], seed: int) -> SampleMap:
+def sample_map(B: Floats, labels: Ints, seed: int) -> SampleMap:
     """Return some samples' places in a plane, by their similarities, for the caller."""
     rows = mapped_rows(len(B), seed)
     return map_of_points(B[rows], labels[rows])
@@ -227,7 +218,7 @@ def sample_map(B: Floats, labels: NDArray[np.int64], seed: int) -> SampleMap:
 def predict(
     new: Mapping[str, SimilarityRows],
     B: Floats,
-    labels: NDArray[np.int64],
+    labels: Ints,
     n_clusters: int,
     neighbors: int | None,
 ) -> Mapping[str, ClientLabels]:
@@ -239,27 +230,24 @@ def predict(
     }
 
 
-def _voted(
-    rows: Floats, B: Floats, labels: NDArray[np.int64], n_clusters: int, k: int
-) -> NDArray[np.int64]:
+def _voted(rows: Floats, B: Floats, labels: Ints, n_clusters: int, k: int) -> Ints:
     step = max(1, _BLOCK_ENTRIES // len(B))
     blocks = (rows[start : start + step] @ B.T for start in range(0, len(rows), step))
     return np.concatenate([vote(similar, labels, n_clusters, k) for similar in blocks])
 
 
-def vote(similar: Floats, labels: NDArray[np.int64], n_clusters: int, k: int) -> NDArray[np.int64]:
+def vote(similar: Floats, labels: Ints, n_clusters: int, k: int) -> Ints:
     """Label new samples by the summed similarity, (b, n), of the k most similar clustered ones."""
     nearest = np.argpartition(-similar, k - 1, axis=1)[:, :k]
     votes = np.zeros((len(similar), n_clusters))
     shares = np.maximum(np.take_along_axis(similar, nearest, axis=1), 0.0)
     np.add.at(votes, (np.arange(len(similar))[:, None], labels[nearest]), shares)
-    winners: NDArray[np.int64] = votes.argmax(axis=1)
-    return winners
+    return np.asarray(votes.argmax(axis=1))
 
 
 def tell_view(
     B: Floats,
-    positions: Mapping[str, NDArray[np.int64]],
+    positions: Mapping[str, Ints],
     dictionary: Dictionary,
     plan: KernelPlan,
 ) -> FactorView:

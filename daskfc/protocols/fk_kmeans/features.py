@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
 from daskfc import seeds
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.features import Kernel, RandomFeatures
 from daskfc.errors import InvalidInput
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, embed, weighted
@@ -19,8 +19,6 @@ from daskfc.protocols.fk_kmeans.messages import FeaturePlan
 from daskfc.stores import ClientStore
 
 __all__ = ["FeatureSettings", "WeightedRows", "block_rows", "features_of", "write_weighted"]
-
-Floats = NDArray[np.float64]
 
 _ROUNDED = 1e-6  # ours: relative to the width; larger rounding errors make features noise
 _BLOCK_BYTES = 16 * 2**20  # ours: samples and features of a block

@@ -43,12 +43,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class IterationReport:
-    """An iteration's result: relative change (Frobenius) of the estimated kernel matrix, and costs.
-
-    `values` are its eigenvalues before shrinking by the threshold λ, descending. `n_floats` counts
-    all clients' uploads (Section 5.2) with superfluous Lanczos products; it is 0 for iterations of
-    an earlier start. `n_products` is 0 for Gram matrices.
-    """
+    """An iteration's relative change, eigenvalues before shrinking by λ, and clients' uploads."""
 
     change: float
     values: NDArray[np.float64]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
 from daskfc.federation.steps.rules import at_most_honest, takes
@@ -35,8 +35,6 @@ __all__ = [
     "product",
 ]
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Iterate:
@@ -60,10 +58,7 @@ def iterate(
     run: str,
     workspace: str,
 ) -> Iterate:
-    """Build W_t[m] in one pass over the samples (Algorithm 1, lines 7, 8, 12 and 13).
-
-    `past` is iteration t - 1, or all before t if `before` is None and W_t[m] is built from scratch.
-    """
+    """Build W_t[m] in one pass, anew if `before` is None (Algorithm 1, lines 7, 8, 12, 13)."""
     folder = Path(workspace) / f"fk-k-means-rows-{run}"
     if before is None:  # remove files of processes that were killed in earlier fits
         for other in folder.parent.glob("fk-k-means-rows-*"):

@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation import Checkpoints
 from daskfc.federation.methods.samples import StoreContent
@@ -40,8 +40,6 @@ __all__ = [
     "told_eigenpairs",
 ]
 
-Floats = NDArray[np.float64]
-
 
 def plan_of(
     count: Total, width: KernelWidth | None, given: float | None, centre: Centre | None
@@ -63,10 +61,7 @@ def told_eigenpairs(
     n_eigenvectors: int,
     n_products: int = 0,
 ) -> Eigenpairs:
-    """Return the eigenpairs to send, from descending ones: all above η λ, and at least s.
-
-    λ is the (k + 2)-th eigenvalue of the first iteration (Section 6.1). Refuse if none is positive.
-    """
+    """Return the eigenpairs to send: all above η λ, at least s; refuse if none is positive."""
     number = 1 if before is None else before.number + 1
     threshold = max(float(values[n_clusters + 1]), 0.0) if before is None else before.threshold
     n = n_kept(values, threshold, number, n_eigenvectors)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc import seeds
+from daskfc.arrays import Floats
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.protocols.fk_kmeans import server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings, features_of
@@ -33,8 +33,6 @@ from daskfc.secure.sums import Aggregation, Total
 from daskfc.stores import ClientStore
 
 __all__ = ["Uncompressed"]
-
-Floats = NDArray[np.float64]
 
 
 def sample_count(data: ClientStore) -> SampleCount:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
 from daskfc.checks import boolean, integer, one_of, optional
+from daskfc.clustering import FilterKind
 from daskfc.errors import InvalidInput, PrivacyWarning
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.methods.estimator import FederatedClusterer
@@ -27,11 +28,10 @@ from daskfc.federation.methods.samples import (
     sample_digests,
 )
 from daskfc.protocols.kcagc import party, server
-from daskfc.protocols.kcagc.costs import scalars_a_round
 from daskfc.protocols.kcagc.maths.landmark_lloyd import tells_as_much
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.protocols.kcagc.messages import Intersections, LloydProgress, LocalClusters
-from daskfc.protocols.kcagc.placed import Placed, dimensions
+from daskfc.protocols.kcagc.placed import Placed, dimensions, scalars_a_round
 from daskfc.secure.sums import MaskedSum, check_maskers
 from daskfc.stores import ClientStore
 
@@ -146,7 +146,7 @@ class KCAGC(FederatedClusterer):
     n_clusters: int = param(integer(low=1), kw_only=False)
     n_local_clusters: int | None = param(optional(integer(low=1)), default=None)
     filter_order: int = param(integer(low=0), default=9)
-    graph_filter: str = param(one_of("agc", "laplacian"), default="agc")
+    graph_filter: FilterKind = param(one_of("agc", "laplacian"), default="agc")
     basis: str = param(one_of("global-norm", "U", "row-normalised"), default="global-norm")
     variant: str = param(one_of("optimised", "basic", "tree"), default="optimised")
     virtual_node: str = param(one_of("intersection", "local-centre"), default="intersection")
@@ -416,11 +416,7 @@ class KCAGC(FederatedClusterer):
         n_seeds: int = 0,
         rank: int | None = None,
     ) -> Local:
-        """Run weighted k-means: one secure sum a step, with a report from the first round on.
-
-        No round waits for the previous one's report, so one more round, which sums no numbers, is
-        under way when a report says that all starts have converged.
-        """
+        """Run weighted k-means, a secure sum a step; no round waits for the last one's report."""
         clients = sums.clients
         # steps for seeds and rounds; an inner node of a tree may have fewer seeds
         most = (

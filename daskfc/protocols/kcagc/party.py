@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc import seeds
+from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
 from daskfc.clustering.kernels.graph_filter import FilterKind
 from daskfc.errors import InvalidInput, PrivacyError
@@ -44,8 +44,6 @@ __all__ = [
     "row_norms",
 ]
 
-Floats = NDArray[np.float64]
-
 _LOCAL_BASES: dict[str, Basis] = {
     "global-norm": "scaled",
     "U": "U",
@@ -64,7 +62,7 @@ class Projection:
     n_clusters: int
     basis: str
     filter_order: int
-    graph_filter: str
+    graph_filter: FilterKind
 
 
 def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
@@ -72,10 +70,9 @@ def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
     X = data.rows(0, data.n_samples)
     if not projection.filter_order:
         return X
-    if projection.filter_order:
-        check_graph(data)
+    check_graph(data)
     operator = GraphOperator.of(data.graph_blocks, data.n_samples)
-    kind = _kind(projection)
+    kind = projection.graph_filter
     norm = operator.laplacian_norm() if kind == "laplacian" else None
     step = max(1, _COLUMN_ENTRIES // max(data.n_samples, 1))
     for start in range(0, X.shape[1], step):
@@ -95,23 +92,15 @@ def check_graph(data: ClientStore) -> None:
         )
 
 
-def _kind(projection: Projection) -> FilterKind:
-    return "laplacian" if projection.graph_filter == "laplacian" else "agc"
-
-
 def project(data: ClientStore, projection: Projection) -> Floats:
-    """Return the filtered features' coordinates in their top singular vectors (Protocol 1, 4-5).
-
-    For "global-norm" they are U Σ, (n, min(k, d)), divided later. The result is read-only and does
-    not depend on the seed, so a process that fits again reuses the rows of its last fit.
-    """
+    """Return filtered features on their top singular vectors (Protocol 1, 4-5), and keep them."""
     kept = _projected.get(data)
     if kept is None or kept[0] != projection:
         k, basis = projection.n_clusters, _LOCAL_BASES[projection.basis]
         if data.n_samples * data.n_features > _HELD and data.n_features <= _GRAM:
             if projection.filter_order:
                 check_graph(data)
-            order, kind = projection.filter_order, _kind(projection)
+            order, kind = projection.filter_order, projection.graph_filter
             rows = streamed_coordinates(data, k, basis, order=order, kind=kind)
         else:
             rows = singular_coordinates(filtered_columns(data, projection), k, basis)
@@ -165,11 +154,7 @@ def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
 def cluster_locally(
     rows: Floats, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
 ) -> LocalClusters:
-    """Return the participant's own clusters of its own columns (Protocol 3, line 3).
-
-    With "global-norm" they are clusters of directions: a row's norm relative to other participants'
-    says nothing about similarity in the own columns.
-    """
+    """Return the own clusters (Protocol 3, line 3); with "global-norm" those of directions."""
     if basis == "global-norm":
         rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
@@ -198,12 +183,7 @@ def measure(
     variant: str,
     n_refine: int,
 ) -> Floats:
-    """Return squared distances d^l (n, centres of all runs) in own columns, for the secure sum.
-
-    Protocol 2, line 4. Raise PrivacyError for distances that the run did not announce: of samples
-    where virtual nodes are clustered without refinement, or to centres where landmarks were
-    announced.
-    """
+    """Return squared distances d^l (n, centres) for the sum; refuse any not announced."""
     if not request.nodes.size and not request.labels.size:
         return np.empty((len(rows), 0))
     to_means = bool(request.labels.size)

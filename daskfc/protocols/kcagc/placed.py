@@ -1,22 +1,19 @@
-"""What sums of distances reveal of the rows' positions, up to a rigid motion; for `KCAGC.choices`.
+"""What sums of distances cost (Section 3.4), and reveal of positions, up to a rigid motion.
 
 Distances to m centres of known weights give m - 1 coordinates of every row and its distance from
 the centres' span. So q centres determine rows of q dimensions up to a sign, which norms or one more
 centre give: the rows are placed, as with landmarks. See `daskfc.privacy.rows_by_centres`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Placed", "dimensions"]
+__all__ = ["Placed", "dimensions", "scalars_a_round"]
 
 
 @dataclass(frozen=True)
 class Placed:
-    """What one series of sums reveals of its `rows`, "samples" or "virtual nodes".
-
-    `n_dimensions` is an upper bound on q; `n_centres` is None for landmarks.
-    """
+    """What sums reveal of `rows` of at most `n_dimensions`; `n_centres` is None for landmarks."""
 
     rows: str
     n_dimensions: int
@@ -39,3 +36,19 @@ class Placed:
 def dimensions(columns: Sequence[int], n_clusters: int, n_rows: int) -> int:
     """Return an upper bound on the dimensions of rows over the columns of all participants."""
     return max(1, min(sum(min(n_clusters, d) for d in columns), n_rows - 1))
+
+
+def scalars_a_round(
+    n_samples: int, n_clients: int, n_clusters: int, n_local_clusters: int
+) -> Mapping[str, int]:
+    """Return an upper bound on the numbers that one round of Lloyd sums, by variant.
+
+    "basic" is n k; "optimised" k min(n, k̂^L), as empty intersections are dropped; "tree" the sum
+    over L - 1 inner nodes of min(n, k̂²) times k̂, or k at the root.
+    """
+    pairs = min(n_samples, n_local_clusters**2)
+    return {
+        "basic": n_samples * n_clusters,
+        "optimised": min(n_samples, n_local_clusters**n_clients) * n_clusters,
+        "tree": pairs * (n_local_clusters * max(n_clients - 2, 0) + n_clusters),
+    }

@@ -5,8 +5,8 @@ the eigenvectors of Xᵀ F² X, and F X V = F (X V). Columns are read in narrow 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
 from daskfc.clustering.kernels.graph_filter import FilterKind
 from daskfc.linalg import projected_coordinates
@@ -14,8 +14,6 @@ from daskfc.linalg.local_basis import Basis
 from daskfc.stores import ClientStore
 
 __all__ = ["streamed_coordinates"]
-
-Floats = NDArray[np.float64]
 
 
 def streamed_coordinates(
@@ -27,11 +25,7 @@ def streamed_coordinates(
     kind: FilterKind = "agc",
     block_entries: int = 1 << 23,
 ) -> Floats:
-    """Return coordinates (n, min(k, n, d)) of filtered columns without holding all in memory.
-
-    They equal those of `daskfc.linalg.singular_coordinates` up to rounding; `order` is ψ, 0 without
-    a graph. Memory: a few blocks of `block_entries` numbers, (d, d) and (n, k).
-    """
+    """Return `singular_coordinates` of filtered columns in a few blocks; `order` is ψ."""
     n, d = data.n_samples, data.n_features
     operator = GraphOperator.of(data.graph_blocks, n) if order else None
     norm = operator.laplacian_norm() if operator and kind == "laplacian" else None
@@ -39,8 +33,7 @@ def streamed_coordinates(
     def smooth(block: Floats, passes: int) -> Floats:
         if operator is None:
             return block
-        filtered: Floats = operator.filtered(block, order=passes, kind=kind, norm=norm)
-        return filtered
+        return operator.filtered(block, order=passes, kind=kind, norm=norm)
 
     gram = np.empty((d, d))
     width = max(1, block_entries // n)

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.metrics import cohen_kappa_score
 from threadpoolctl import threadpool_limits
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
 from daskfc.clustering.clusterers.local_labels import (
     NEIGHBOURS,
@@ -49,9 +49,6 @@ __all__ = [
     "seed_of",
     "view_weight",
 ]
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 AGREEMENT = 0.97  # of spectral labels with those of k-means that starts from the last labels
 N_INIT = 10
@@ -111,8 +108,7 @@ def numbering(labels: Ints, wanted: Ints, k: int) -> Ints:
     known = wanted >= 0
     table = np.zeros((k, k))
     np.add.at(table, (labels[known], wanted[known]), 1.0)
-    numbers: Ints = linear_sum_assignment(-table)[1].astype(np.int64)
-    return numbers
+    return linear_sum_assignment(-table)[1].astype(np.int64)
 
 
 def matched(labels: Ints, previous: Ints | None, k: int) -> Ints:
@@ -136,11 +132,7 @@ def kmeans_from(features: Floats, k: int, previous: Ints) -> Ints:
 
 
 def by_spectral(features: Floats, k: int, previous: Ints | None, seed: int) -> Ints:
-    """Return spectral labels, or more reliable ones.
-
-    Previous labels are kept if k-means started from them disagrees with the spectral ones; in the
-    first round (None), k-means with several starts is used if it separates clusters better.
-    """
+    """Return spectral labels, or where more reliable those of k-means or the previous ones."""
     found = spectral_labels(features, k, seed=seed, metric="euclid")
     if previous is None:
         return _better(found, by_kmeans(features, k, seed), features, k)
@@ -160,10 +152,7 @@ def _better(found: LocalLabels, other: Ints, features: Floats, k: int) -> Ints:
 def by_graphs(
     blocks: Sequence[Block], weights: Sequence[float], n_samples: int, k: int, seed: int
 ) -> Ints:
-    """Return spectral labels of all N samples from the weighted sum of clients' neighbour graphs.
-
-    Samples may be in some blocks only; the number of neighbours is that of the best `separation`.
-    """
+    """Return spectral labels (N,) of the weighted sum of clients' neighbour graphs."""
     graphs = []
     for block, weight in zip(blocks, weights, strict=True):
         n = len(block.places)
@@ -196,8 +185,7 @@ def averaged_assignments(blocks: Sequence[Block], n_samples: int) -> Floats:
     for block in blocks:
         total[block.places] += block.features
         owners[block.places] += 1.0
-    mean: Floats = total / owners  # Eq. (14)
-    return mean
+    return total / owners  # Eq. (14)
 
 
 def seed_of(random_state: int, number: int) -> int:

@@ -14,10 +14,7 @@ Array: TypeAlias = Any
 
 
 class Client(NamedTuple):
-    """A client's training data: rows (n, n_columns) in its units, labels (n,), assignments (n, K).
-
-    Labels are -1 for unlabelled rows; assignments and `aligned`, (n,), are 0 for unaligned ones.
-    """
+    """Rows (n, columns), labels (n,) or -1, assignments (n, K), and whether aligned (n,)."""
 
     rows: Array
     labels: Array
@@ -83,11 +80,7 @@ def checked(
     units: Units,
     n_clusters: int,
 ) -> Client:
-    """Validate a client's arrays, and fill in those that are None: labels -1, no alignment.
-
-    Rows must be finite, labels in [-1, n_clusters); `aligned` None means all rows. Assignments of
-    rows that are not aligned become 0.
-    """
+    """Validate a client's arrays; None means labels of -1, no assignments, all rows aligned."""
     X = _checked_rows(rows, units)
     y = _checked_labels(labels, len(X), n_clusters)
     return Client(X, y, *_checked_assignments(assignments, aligned, len(X), n_clusters))

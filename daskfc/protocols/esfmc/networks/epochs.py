@@ -37,10 +37,7 @@ _PRECISION = "float32"  # full precision, also where a GPU would round products 
 
 @dataclass(frozen=True)
 class EpochLosses:
-    """Means over an epoch of the terms of the loss before weighting, each 0 where no row has it.
-
-    `total` is their weighted sum (Eqs. 4 and 12), without the prior.
-    """
+    """Means over an epoch of the loss's terms, and `total`, their weighted sum without prior."""
 
     reconstruction: float
     cross_entropy: float

@@ -27,11 +27,7 @@ Drop: TypeAlias = Callable[[Array, int], Array]
 
 
 class Outputs(NamedTuple):
-    """What the networks compute for n rows, one row each; softmax of `logits` (n, K) is Q^m.
-
-    `z` has latent_columns, `z_c` (clustering-related) shared_columns, `z_x` (sample-related)
-    n_latent columns; `decoded` has the reconstructed rows.
-    """
+    """What the networks compute for n rows, one row each; softmax of `logits` (n, K) is Q^m."""
 
     z: Array
     z_c: Array
@@ -45,10 +41,7 @@ def _chain(name: str, sizes: list[int]) -> dict[str, tuple[int, int]]:
 
 
 def shapes(n_columns: int, n_clusters: int, network: NetworkSettings) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all weights by name, in their order in the vector w.
-
-    Names are a layer's name with ".W" (inputs, outputs) or ".b" (outputs,).
-    """
+    """Return the shapes of all weights by name, layers' with ".W" and ".b", in their order in w."""
     down = [n_columns, *network.hidden, network.n_latent]
     d_c = network.shared_columns
     source = {"z": network.latent_columns, "z_c": d_c, "z_x": network.n_latent}
@@ -125,10 +118,7 @@ def apply(
     dropout: float = 0.0,
     key: Array = None,
 ) -> Outputs:
-    """Return the networks' outputs for one client's rows (n, n_columns).
-
-    `dropout` is the share of columns and of encoders' hidden units left out; it needs a JAX `key`.
-    """
+    """Return the networks' outputs for rows (n, n_columns); `dropout`, a share, needs a `key`."""
     depth = len(network.hidden) + 1
     drop = _dropping(key, dropout) if dropout else None
     z = _layers(params, "encoder", rows, depth, drop)

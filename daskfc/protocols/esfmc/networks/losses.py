@@ -55,10 +55,7 @@ def reconstruction(rows: Array, decoded: Array, weight: Array) -> Array:
 
 
 def cross_entropy(logits: Array, labels: Array, weight: Array) -> Array:
-    """Return the mean over labelled rows of -log Q[i, y_i] in nats, the second term of Eq. (4).
-
-    It is 0 if all labels are -1. The paper prints +Σ y log g, smallest where the head is wrong.
-    """
+    """Return the mean of -log Q[i, y_i] over labelled rows, in nats (Eq. 4; the sign is ours)."""
     log_q = jax.nn.log_softmax(logits)
     picked = jnp.take_along_axis(log_q, jnp.maximum(labels, 0)[:, None], axis=1)[:, 0]
     return _mean(-picked, weight * (labels >= 0))
@@ -94,11 +91,7 @@ def _soft_bins(Z: Array, weight: Array, n_bins: int) -> Array:
 
 
 def histogram(z_x: Array, z_c: Array, weight: Array, n_bins: int) -> Array:
-    """Return the mean over pairs of coordinates of their mutual information in soft bins, in nats.
-
-    Each coordinate has equally wide bins from its least to its largest value. Hard bins give a
-    larger value. At least one weight must be 1.
-    """
+    """Return the mean mutual information of pairs of coordinates in soft bins, in nats."""
     in_x, in_c = _soft_bins(z_x, weight, n_bins), _soft_bins(z_c, weight, n_bins)
     n = jnp.sum(weight)
     b, d_x, _ = in_x.shape

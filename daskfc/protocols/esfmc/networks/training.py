@@ -51,11 +51,7 @@ class Features:
 
 
 class ViewModel:
-    """The networks of one client and the progress of their training, from `begin` or `from_state`.
-
-    All methods take rows (n, n_columns) as the client keeps them, not in `units`. `round` is the
-    last one begun (0 before the first), and `epoch` the number of its epochs that ended.
-    """
+    """One client's networks and their training's progress; rows are as the client keeps them."""
 
     def __init__(
         self,
@@ -129,25 +125,14 @@ class ViewModel:
         return cls(n_columns, n_clusters, network, state, seed=seed, device=device)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `from_state` needs.
-
-        These are ``weights``, ``first_moment`` and ``second_moment``, (p,) float32; ``steps``,
-        ``round`` and ``epoch``, () int64; the units' ``low``, (n_columns,), and ``width``, (),
-        float64.
-        """
+        """Return the arrays that `from_state` needs."""
         state = {"weights": np.array(self._w), "first_moment": np.array(self._moments.first)}
         state |= {"second_moment": np.array(self._moments.second)}
         state |= {"low": self.units.low, "width": np.array(self.units.width)}
         counts = {"steps": int(self._moments.steps), "round": self.round, "epoch": self.epoch}
         return state | {name: np.array(value, np.int64) for name, value in counts.items()}
 
-    def pretrain(
-        self,
-        rows: ArrayLike,
-        *,
-        settings: TrainingSettings,
-        on_epoch: Callable[[int, EpochLosses], None] | None = None,
-    ) -> tuple[EpochLosses, ...]:
+    def pretrain(self, rows: ArrayLike, *, settings: TrainingSettings) -> tuple[EpochLosses, ...]:
         """Train encoder and decoder to reconstruct rows, with weight 1, before the first round."""
         alone = replace(
             settings,
@@ -157,7 +142,7 @@ class ViewModel:
             alignment_weight=0.0,
         )
         client = checked(rows, None, None, None, self.units, self.n_clusters)
-        return tuple(self._run(client, alone, 0, settings.pretraining_epochs, on_epoch))
+        return tuple(self._run(client, alone, 0, settings.pretraining_epochs, None))
 
     def train(
         self,
@@ -170,11 +155,7 @@ class ViewModel:
         aligned: ArrayLike | None = None,
         on_epoch: Callable[[int, EpochLosses], None] | None = None,
     ) -> tuple[EpochLosses, ...]:
-        """Train in a round, from 1; resume after the last finished epoch of a round already begun.
-
-        Rows must be the same in all calls of a round; labels of -1 (or None) have no cross-entropy.
-        `on_epoch` gets the number and losses of each finished epoch, and may call `state`.
-        """
+        """Train in a round, from 1; resume a round already begun after its last epoch."""
         check_params("train of ViewModel", {"round": round}, {"round": integer(max(1, self.round))})
         client = checked(rows, labels, assignments, aligned, self.units, self.n_clusters)
         return tuple(self._run(client, settings, round, settings.epochs, on_epoch))

@@ -10,18 +10,17 @@ Notation    features  what the server saw: Z_c, Q, one-hot labels, or for compar
 import warnings
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
 
+from daskfc.arrays import Floats
 from daskfc.checks import between_0_and_1, check_params, integer
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator, integer_seed
 
 __all__ = ["inversion_error"]
-
-Floats = NDArray[np.float64]
 
 _HIDDEN = (256, 256)
 _EPOCHS = 200

@@ -18,11 +18,11 @@ Departures  (1) Each client counts atoms from its own kernel, Eq. (43), since th
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, integer, real
 from daskfc.clustering.kernels.kernels import atom_kernel, gaussian, real_matrix
 from daskfc.errors import InvalidInput
@@ -39,19 +39,13 @@ __all__ = [
     "width_and_atoms",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
-
 _BLOCK = 1 << 22  # distances in memory at a time: 32 MiB
 _READ = 1000  # ours: samples from which a client counts its atoms
 _MANY = 200  # ours: more than clients of the paper's tables need (D98)
 
 
 def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> float:
-    """Return one client's part of Eq. (42), Σ_ij |x_i - x_j| / n², in units of the data.
-
-    Pairs of a sample with itself count, as in the published runs. Above `max_samples`, a random
-    subset is read: the error is below a hundredth of the distances' spread.
-    """
+    """Return a client's part of Eq. (42), Σ_ij |x_i - x_j| / n², by a subset if n is large."""
     X = _some(real_matrix(X, "X"), max_samples, seed, "mean distance")
     n = len(X)
     Y = X - X.mean(axis=0)  # shorter vectors, less cancellation
@@ -75,10 +69,7 @@ def mean_distance(X: ArrayLike, *, seed: int = 0, max_samples: int = 20_000) -> 
 def count_atoms(
     X: ArrayLike, width: float, *, mass: float = 0.99, seed: int = 0, max_samples: int = 2000
 ) -> int:
-    """Return how many eigenvalues of a client's kernel have a share `mass` of their sum, Eq. (43).
-
-    Above `max_samples`, a random subset is read. Privacy: the number leaves the client in clear.
-    """
+    """Return how many eigenvalues have a share `mass` of their sum, Eq. (43); sent in clear."""
     params = {"width": width, "mass": mass, "seed": seed, "max_samples": max_samples}
     rules = {
         "width": real(above=0),
@@ -91,19 +82,13 @@ def count_atoms(
 
 
 def default_atoms(X: ArrayLike, width: float) -> int:
-    """Return the default number of atoms of a client, in [1, min(n, 1000)] (D98).
-
-    It is `count_atoms` for 0.99; above 200, for 0.95 but at least 200. Privacy: sent in clear.
-    """
+    """Return `count_atoms` for 0.99; above 200, for 0.95 but at least 200 (D98); sent in clear."""
     check_params("default_atoms", {"width": width}, {"width": real(above=0)})
     return _enough(_sums_of_eigenvalues(X, width, seed=0, max_samples=_READ))
 
 
 def width_and_atoms(X: ArrayLike) -> tuple[float, int]:
-    """Return `mean_distance` and `default_atoms` at that width; 0 and 1 where samples are equal.
-
-    Privacy: both numbers leave the client in clear.
-    """
+    """Return `mean_distance` and its `default_atoms`, sent in clear; 0 and 1 for equal samples."""
     X = real_matrix(X, "X")
     n = len(X)
     if n * n > _BLOCK:
@@ -132,8 +117,7 @@ def _sums_of_eigenvalues(X: ArrayLike, width: float, seed: int, max_samples: int
 
 def _sums_of_kernel(K: Floats) -> Floats:
     values = np.linalg.eigvalsh(K)[::-1]
-    sums: Floats = np.cumsum(np.maximum(values, 0.0))  # below 0 by rounding only
-    return sums
+    return np.cumsum(np.maximum(values, 0.0))  # below 0 by rounding only
 
 
 def _holding(sums: Floats, mass: float) -> int:
@@ -149,7 +133,7 @@ def _some(X: Floats, most: int, seed: int, purpose: str) -> Floats:
     return X if len(X) <= most else X[_drawn(len(X), most, seed, purpose)]
 
 
-def _drawn(n: int, most: int, seed: int, purpose: str) -> NDArray[np.int64]:
+def _drawn(n: int, most: int, seed: int, purpose: str) -> Ints:
     """Return the indices of these rows."""
     if n <= most:
         return np.arange(n)
@@ -176,22 +160,19 @@ class Moments:
     @property
     def mean(self) -> Floats:
         """Mean of every feature, shape (m,), in units of the data."""
-        result: Floats = self.sums / self.count
-        return result
+        return self.sums / self.count
 
     @property
     def spread(self) -> Floats:
         """Standard deviation of every feature (divisor n), shape (m,), in units of the data."""
         variance = self.squares / self.count - self.mean**2
-        result: Floats = np.sqrt(np.maximum(variance, 0.0))  # below 0 by rounding only
-        return result
+        return np.sqrt(np.maximum(variance, 0.0))  # below 0 by rounding only
 
 
 def first_dictionary(moments: Moments, n_atoms: int, seed: int) -> Floats:
     """Return atoms (d, m): normal draws with the mean and spread of every feature of all data."""
     normals = normal_dictionary(n_atoms, moments.sums.size, 1, seed)
-    result: Floats = moments.mean + moments.spread * normals
-    return result
+    return moments.mean + moments.spread * normals
 
 
 def normal_dictionary(n_atoms: int, n_features: int, n_clients: int, seed: int) -> Floats:
@@ -200,5 +181,4 @@ def normal_dictionary(n_atoms: int, n_features: int, n_clients: int, seed: int) 
     rules = {name: integer(0 if name == "seed" else 1) for name in params}
     check_params("the first dictionary", params, rules)
     draws = generator(seed, "first dictionary").normal(size=(n_atoms, n_features))
-    result: Floats = draws / math.sqrt(n_clients)
-    return result
+    return draws / math.sqrt(n_clients)

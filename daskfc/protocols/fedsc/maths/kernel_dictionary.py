@@ -20,12 +20,11 @@ A client's Z_p is, up to the damping, a linear combination of its own samples: i
 client under a secure sum only.
 """
 
-from typing import TypeAlias
-
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats
 from daskfc.checks import Constraint, check_params, integer, real
 from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel, same_features
 from daskfc.errors import InvalidInput
@@ -34,8 +33,6 @@ __all__ = [
     "coefficients",
     "local_update",
 ]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _RULES: dict[str, Constraint] = {
     "width": real(above=0),
@@ -50,10 +47,7 @@ def _check_scalars(owner: str, **params: object) -> None:
 
 
 def coefficients(X: ArrayLike, Z: ArrayLike, width: float, ridge: float) -> Floats:
-    """Return the C-step (d, n), Eqs. (9) and (14): C = (K(Z, Z) + λI)⁻¹ K(Z, X), by Cholesky.
-
-    Refuse a ridge below rounding errors.
-    """
+    """Return C = (K(Z, Z) + λI)⁻¹ K(Z, X), (d, n), Eqs. (9), (14); refuse too small a ridge."""
     _check_scalars("coefficients", width=width, ridge=ridge)
     X, Z = same_features(X, Z)
     return _coefficients(gaussian_kernel(X, Z, width).T, atom_kernel(Z, width), ridge)
@@ -67,8 +61,7 @@ def _coefficients(K_zx: Floats, K_zz: Floats, ridge: float) -> Floats:
             f"the 'ridge' parameter of coefficients must outweigh the rounding of a kernel of "
             f"{len(K_zz)} atoms; got {ridge!r}. Raise it, 1e-3 for example."
         ) from None
-    C: Floats = scipy.linalg.cho_solve(factor, K_zx)  # Eq. (14)
-    return C
+    return scipy.linalg.cho_solve(factor, K_zx)  # Eq. (14)
 
 
 def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
@@ -94,8 +87,7 @@ def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
         except scipy.linalg.LinAlgError:
             damping *= 10.0  # terminates: eigenvalues of M are above about -d ε mean(diag M)
         else:
-            step: Floats = scipy.linalg.cho_solve(factor, target + damping * Z)
-            return step
+            return scipy.linalg.cho_solve(factor, target + damping * Z)
 
 
 def local_update(

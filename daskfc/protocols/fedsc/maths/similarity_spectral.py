@@ -16,10 +16,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from daskfc.arrays import Floats
 from daskfc.checks import check_params, integer
 from daskfc.clustering.clusterers.kmeans import Partition, best_partition
 from daskfc.clustering.kernels.kernels import real_matrix
-from daskfc.clustering.kernels.low_rank_similarity import Floats, Graph
+from daskfc.clustering.kernels.low_rank_similarity import Graph
 from daskfc.errors import InvalidInput
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.local_basis import divide_rows, singular_coordinates, squared_row_norms
@@ -53,14 +54,12 @@ def graph_embedding(adjacency: NormalisedAdjacency, n_clusters: int, seed: int) 
     return divide_rows(U, squared_row_norms(U))
 
 
-def cluster_graph(
-    graph: Graph, n_clusters: int, *, seed: int, n_init: int = 50, max_iter: int = 300
-) -> Partition:
+def cluster_graph(graph: Graph, n_clusters: int, *, seed: int, n_init: int = 50) -> Partition:
     """Cluster samples on their sparse similarity, Eq. (12); labels are in order of appearance."""
-    _check_runs(seed, n_init, max_iter)
+    _check_runs(seed, n_init)
     adjacency = normalised_with_loops(graph)
     rows = graph_embedding(adjacency, n_clusters, seed)
-    found = _k_means(rows, n_clusters, seed, n_init, max_iter)
+    found = _k_means(rows, n_clusters, seed, n_init)
     if adjacency.n_components <= n_clusters:
         return found
     note = (
@@ -71,19 +70,12 @@ def cluster_graph(
 
 
 def graph_eigengaps(graph: Graph, most: int, seed: int) -> Floats:
-    """Return the gaps (most,) between the k-th and the next eigenvalue of a similarity's Laplacian.
-
-    Eigenvalues ascend from k = 1; `most` is below n.
-    """
+    """Return the gaps (most,) after the smallest eigenvalues of a similarity's Laplacian."""
     return np.diff(laplacian_eigenvalues(normalised_with_loops(graph), most + 1, seed))
 
 
 def row_embedding(B: ArrayLike, n_clusters: int) -> Floats:
-    """Return the rows (n, K) that Ng, Jordan and Weiss cluster, of K̂ = B Bᵀ with all its entries.
-
-    They are the top left singular vectors of Δ^(-1/2) B, rows divided by their norms, in O(n d²).
-    Refuse samples with similarities that do not sum to more than 0.
-    """
+    """Return the rows (n, K) that Ng, Jordan and Weiss cluster, of all entries of K̂ = B Bᵀ."""
     B = real_matrix(B, "B")
     rule = integer(1, min(B.shape))
     check_params("row_embedding", {"n_clusters": n_clusters}, {"n_clusters": rule})
@@ -117,26 +109,19 @@ def _over_degrees(B: Floats) -> Floats:
             f"got {missing} of {len(B)} samples for which they do not. Keep only the nearest "
             f"neighbours, or use more atoms or less noise."
         )
-    result: Floats = B / np.sqrt(degrees)[:, None]
-    return result
+    return np.asarray(B / np.sqrt(degrees)[:, None])
 
 
-def cluster_rows(
-    B: ArrayLike, n_clusters: int, *, seed: int, n_init: int = 50, max_iter: int = 300
-) -> Partition:
+def cluster_rows(B: ArrayLike, n_clusters: int, *, seed: int, n_init: int = 50) -> Partition:
     """Cluster samples on all entries of K̂ = B Bᵀ, Eq. (12) without Eq. (25), K <= min(n, d)."""
-    _check_runs(seed, n_init, max_iter)
-    return _k_means(row_embedding(B, n_clusters), n_clusters, seed, n_init, max_iter)
+    _check_runs(seed, n_init)
+    return _k_means(row_embedding(B, n_clusters), n_clusters, seed, n_init)
 
 
-def _check_runs(seed: int, n_init: int, max_iter: int) -> None:
-    rules = {"n_init": integer(1), "max_iter": integer(1), "seed": integer(0)}
-    check_params(
-        "spectral clustering of a similarity",
-        {"n_init": n_init, "max_iter": max_iter, "seed": seed},
-        rules,
-    )
+def _check_runs(seed: int, n_init: int) -> None:
+    given, rules = {"n_init": n_init, "seed": seed}, {"n_init": integer(1), "seed": integer(0)}
+    check_params("spectral clustering of a similarity", given, rules)
 
 
-def _k_means(rows: Floats, k: int, seed: int, n_init: int, max_iter: int) -> Partition:
-    return best_partition(rows, k, seed, n_init=n_init, max_iter=max_iter, owner="FedSC")
+def _k_means(rows: Floats, k: int, seed: int, n_init: int) -> Partition:
+    return best_partition(rows, k, seed, n_init=n_init, max_iter=300, owner="FedSC")

@@ -10,18 +10,17 @@ Notation    paper  here   meaning
             λ, r   ridge, width
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
 
+from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
 from daskfc.privacy.ranges import check
 
 __all__ = ["cluster_coefficients", "reconstruct_rows"]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _BLOCK = 1 << 21  # ours: numbers in a block's matrices of derivatives (16 MiB)
 _TINY = 1e-12  # ours: smaller kernel values, beyond 7.4 widths, are too inexact for distances
@@ -37,9 +36,7 @@ def _matrix(values: ArrayLike, name: str) -> Floats:
     return array
 
 
-def cluster_coefficients(
-    C: ArrayLike, n_clusters: int, seed: int, *, n_init: int = 10
-) -> NDArray[np.int64]:
+def cluster_coefficients(C: ArrayLike, n_clusters: int, seed: int, *, n_init: int = 10) -> Ints:
     """Run Table 6's attack: k-means labels (n,) from the columns of C (d, n), noisy or not.
 
     It needs neither Z nor the kernel. A better attack may learn more.

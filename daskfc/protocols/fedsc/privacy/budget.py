@@ -35,10 +35,7 @@ def cost_of(noise: Noise, spent: Spent) -> dict[str, Any]:
 
 
 def charged(noise: Noise, spent: Spent, clients: Iterable[str]) -> Spent:
-    """Return what is spent once some clients have released new samples.
-
-    Raise PrivacyError, before any release, if that exceeds the budget that determined σ.
-    """
+    """Return what is spent once clients release new samples; first refuse it above the budget."""
     if isinstance(noise, RelativeNoise) or noise.delta is None:
         return spent
     after = dict(spent)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.checks import Constraint, between_0_and_1, check_params, integer, one_of, real
 from daskfc.coding import SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
@@ -46,8 +46,6 @@ from daskfc.protocols.fedsc.privacy.noise_scale import (
 )
 
 __all__ = ["ANNOUNCED", "DataNoise", "FactorNoise", "Noise", "RelativeNoise", "noise_of"]
-
-Floats = NDArray[np.float64]
 
 _NOTHING_LEFT = 1e-6  # ours: a smaller remaining share of a budget counts as none
 _ROUNDING = 1.0 + 1e-12  # ours: tolerance for the rounding of multipliers

@@ -103,11 +103,7 @@ def coded_predict(
     n_clusters: int,
     n_neighbors: int | None = None,
 ) -> PerClient[Sent[ClientLabels]]:
-    """Label new samples at the server without any client's rows, and send each client its labels.
-
-    Privacy: as for `coded_similarity`; the server learns similarities of new to clustered samples.
-    `labels` are the server's, in canonical order.
-    """
+    """Label new samples without clients' rows; the server learns similarities to old ones."""
     distances = similarity.distances
     federation = distances.federation
     quantised = distances.quantised(new)

@@ -19,8 +19,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering import ExactPoints
 from daskfc.clustering.kernels.low_rank_similarity import (
     MostSimilar,
@@ -39,8 +39,6 @@ from daskfc.secure.distances import Columns, RowPlan
 from daskfc.secure.distances.routes.rows import QuantisedRows
 
 __all__ = ["SquaredNorms", "graph_of_distances", "joined_votes", "squared_norms", "votes_of_panel"]
-
-Floats = NDArray[np.float64]
 
 _BLOCK_ENTRIES = 1 << 22  # ours: similarities in a block, a few copies of 32 MiB
 
@@ -125,14 +123,14 @@ def votes_of_panel(
     new: SquaredNorms,
     norms: Mapping[str, SquaredNorms],
     plan: RowPlan,
-    labels: NDArray[np.int64],
+    labels: Ints,
     *,
     start: int,
     stop: int,
     system: ResidueSystem,
     n_clusters: int,
     n_neighbors: int | None,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Label new samples `start` to `stop` by the summed similarity of the most similar ones."""
     ordered = _in_order(norms, plan)
     k = min(n_neighbors or default_neighbors(len(ordered)), len(ordered))
@@ -143,7 +141,7 @@ def votes_of_panel(
 
 
 def joined_votes(
-    panels: Mapping[str, Sequence[NDArray[np.int64]]],
+    panels: Mapping[str, Sequence[Ints]],
 ) -> Mapping[str, ClientLabels]:
     """Return each client's labels of its new samples, one panel after the other."""
     return {name: ClientLabels(np.concatenate(list(parts))) for name, parts in panels.items()}

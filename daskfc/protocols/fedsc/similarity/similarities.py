@@ -83,11 +83,7 @@ class SimilarityClustering:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What `predict_new` needs of a fit: handles of data that stay at the parties.
-
-    `final` and `dictionary` are the last one at clients and server; `reference` is the result of
-    `learned`; `before` has the noise multipliers of earlier starts' releases.
-    """
+    """What `predict_new` needs of a fit: handles, and multipliers `before` this start."""
 
     planned: Planned
     how: SimilarityClustering

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from daskfc.arrays import Floats
 
 __all__ = [
     "Iteration",
@@ -28,8 +29,6 @@ __all__ = [
     "relative_change",
     "weighted",
 ]
-
-Floats = NDArray[np.float64]
 
 
 def learning_rate(number: int) -> float:
@@ -51,10 +50,7 @@ def n_kept(values: Floats, threshold: float, number: int, n_eigenvectors: int) -
 
 @dataclass(frozen=True)
 class Iteration:
-    """The eigenpairs of WᵀW that end iteration t (from 1), and the maps of rows they define.
-
-    `values` (r,) are positive and descending, `vectors` (m, r) orthonormal columns.
-    """
+    """The eigenpairs, values (r,) and vectors (m, r), that end iteration t, and their maps."""
 
     values: Floats
     vectors: Floats

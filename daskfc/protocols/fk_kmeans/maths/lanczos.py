@@ -12,13 +12,11 @@ Notation    paper              here
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.seeds import generator
 
 __all__ = ["Krylov", "Ritz", "begin"]
-
-Floats = NDArray[np.float64]
 
 CONVERGED = 1e-12  # ours: residual of a Ritz pair over the largest Ritz value
 _DEPENDENT = 1e-13  # ours: relative; a vector with a smaller remainder lies in the basis
@@ -26,10 +24,7 @@ _DEPENDENT = 1e-13  # ours: relative; a vector with a smaller remainder lies in 
 
 @dataclass(frozen=True)
 class Ritz:
-    """Approximate eigenpairs, values descending, vectors (m, q) orthonormal columns.
-
-    Residuals |R v - θ v| bound how far θ is from an eigenvalue.
-    """
+    """Approximate eigenpairs, values descending, vectors (m, q), and residuals |R v - θ v|."""
 
     values: Floats
     vectors: Floats
@@ -38,11 +33,7 @@ class Ritz:
 
 @dataclass(frozen=True)
 class Krylov:
-    """The state of Lanczos: orthonormal `basis` (m, q), its `products` by R, and the next `block`.
-
-    `block` (m, b) is orthonormal, also to the basis; `advance` takes its product by R. `n_restarts`
-    counts how often the space could not grow by products and got random vectors.
-    """
+    """The state of Lanczos: orthonormal `basis` (m, q), its `products` by R, the next `block`."""
 
     basis: Floats
     products: Floats

@@ -10,15 +10,13 @@ Departures  That holds for an arbitrary matrix A, but the server knows ω and b,
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.features import RandomFeatures
 from daskfc.errors import InvalidInput
 
 __all__ = ["Reconstruction", "rows_in_span", "span_of"]
-
-Floats = NDArray[np.float64]
 
 _RANK = 1e-10  # ours: smaller eigenvalues, relative to the largest, are rounding errors
 

@@ -1,19 +1,14 @@
 """The draws of k-means++, and the nodes that empty clusters get."""
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.seeds import generator
 
 __all__ = ["drawn", "filled"]
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 
-
-def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> Integers:
+def drawn(mass: Floats, count: int, order: Ints, seed: int, number: int) -> Ints:
     """Draw nodes (R, count) in proportion to their mass (R, n), accumulated in this `order`."""
     mass = mass[:, order]
     total = np.cumsum(mass, axis=1)
@@ -27,11 +22,8 @@ def drawn(mass: Floats, count: int, order: Integers, seed: int, number: int) -> 
     return order[nodes]
 
 
-def filled(labels: Integers, nearest: Floats, k: int, order: Integers) -> Integers:
-    """Return labels (A, n) in which empty clusters get the farthest node of a larger cluster.
-
-    Its distance must be positive; in a tie the first node in `order` is taken.
-    """
+def filled(labels: Ints, nearest: Floats, k: int, order: Ints) -> Ints:
+    """Give empty clusters of labels (A, n) the farthest node, not at 0, of a larger cluster."""
     labels = labels.copy()
     for row, far in zip(labels, nearest, strict=True):
         sizes = np.bincount(row, minlength=k)

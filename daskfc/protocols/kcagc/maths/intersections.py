@@ -10,12 +10,13 @@ Departures  (1) Empty intersections are dropped. (2) A virtual node is the mean 
             as in the paper's Section 3.4; line 15's centre of the local cluster is an option.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, integer, one_of
 from daskfc.clustering.clusterers.kmeans import best_partition
 from daskfc.clustering.views.order import rows_in_order
@@ -23,19 +24,13 @@ from daskfc.errors import InvalidInput
 
 __all__ = ["VirtualNode", "intersect", "local_clusters", "virtual_nodes"]
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 VirtualNode = Literal["intersection", "local-centre"]
 
 
 def local_clusters(
     rows: Floats, n_clusters: int, *, seed: int, n_init: int = 10, max_iter: int = 300
-) -> Integers:
-    """Return one participant's local clusters, at most min(k̂, n): k-means on its own rows.
-
-    Clusters are numbered by their first rows by value, so that the result does not depend on the
-    order of rows; equal rows share a cluster.
-    """
+) -> Ints:
+    """Return a participant's local clusters, at most min(k̂, n), numbered by first rows by value."""
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}
     check_params("local_clusters", params, dict.fromkeys(params, integer(1)))
     k = min(n_clusters, len(rows))
@@ -46,7 +41,7 @@ def local_clusters(
     return order.back(order.alike(labels))
 
 
-def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
+def intersect(*labels: NDArray[np.integer]) -> tuple[Ints, Ints]:
     """Return each node's intersection of partitions (n,), and the sizes (v,) of non-empty ones."""
     if not labels:
         raise InvalidInput(
@@ -68,13 +63,12 @@ def intersect(*labels: NDArray[np.integer]) -> tuple[Integers, Integers]:
     return ids, np.bincount(ids)
 
 
-def _without_gaps(codes: Integers) -> Integers:
+def _without_gaps(codes: Ints) -> Ints:
     """Renumber codes from 0, in their own order."""
     n = codes.size
     top = int(codes.max()) + 1 if n else 0
     if top > max(4 * n, 1 << 16):  # sparse codes: sort them
-        result: Integers = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-        return result
+        return np.unique(codes, return_inverse=True)[1].astype(np.int64)
     found = np.zeros(top, dtype=np.int64)
     found[codes] = 1
     result = (np.cumsum(found) - 1)[codes]
@@ -83,16 +77,12 @@ def _without_gaps(codes: Integers) -> Integers:
 
 def virtual_nodes(
     rows: Floats,
-    ids: Integers,
+    ids: Ints,
     *,
     kind: VirtualNode = "intersection",
     labels: NDArray[np.integer] | None = None,
 ) -> Floats:
-    """Return one participant's columns (v, w) of the virtual nodes, one row for each intersection.
-
-    "intersection" takes its mean, "local-centre" the centre of the participant's local cluster that
-    contains it (Protocol 3, line 15), which needs `labels`.
-    """
+    """Return columns (v, w) of virtual nodes: intersections' means, or local clusters' centres."""
     constraint = one_of("intersection", "local-centre")
     check_params("virtual_nodes", {"kind": kind}, {"kind": constraint})
     if (labels is None) == (kind == "local-centre"):
@@ -106,10 +96,9 @@ def virtual_nodes(
     return _means(rows, own)[own[np.unique(ids, return_index=True)[1]]]
 
 
-def _means(rows: Floats, ids: Integers) -> Floats:
+def _means(rows: Floats, ids: Ints) -> Floats:
     sizes = np.bincount(ids)  # (v,)
     member = sparse.csr_array(
         (np.ones(ids.size), ids, np.arange(ids.size + 1)), shape=(ids.size, sizes.size)
     )
-    result: Floats = np.asarray(member.T @ rows) / sizes[:, None]
-    return result
+    return np.asarray(member.T @ rows) / sizes[:, None]

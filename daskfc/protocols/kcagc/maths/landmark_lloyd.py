@@ -13,11 +13,10 @@ Departures  (1) The paper measures to every round's centres. `weighted_lloyd` li
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.linalg.landmarks import LandmarkEmbedding
 from daskfc.protocols.kcagc.maths.summed_distances import (
     CentresAtNodes,
@@ -33,25 +32,19 @@ from daskfc.protocols.kcagc.maths.weighted_lloyd import (
 
 __all__ = ["LandmarkState", "add_sums", "begin_with_landmarks", "tells_as_much"]
 
-Floats: TypeAlias = NDArray[np.float64]
-
 _TOLERANCE = 1e-11  # ours: squared distance from the landmarks' span, relative to the mean one
 _SPARE = 8  # ours: landmarks beyond q + 1 at first, so that few of them need a second sum
 
 
 @dataclass(frozen=True)
 class LandmarkState:
-    """What the server keeps between two sums; a plain value, as `LloydState`.
-
-    `rank` is an upper bound on the dimensions of all participants' columns; `known` has earlier
-    landmarks and their distances (n, c).
-    """
+    """What the server keeps between sums: `known` landmarks, and distances (n, c) to them."""
 
     settings: LloydSettings
     weights: Floats
     rank: int
     request: CentresAtNodes
-    known: tuple[tuple[NDArray[np.int64], Floats], ...] = ()
+    known: tuple[tuple[Ints, Floats], ...] = ()
 
     @property
     def n_sums(self) -> int:
@@ -83,10 +76,7 @@ def begin_with_landmarks(settings: LloydSettings, weights: Floats, rank: int) ->
 
 
 def add_sums(state: LandmarkState, sums: Floats) -> LandmarkState | LloydState:
-    """Return the state after a sum (n, 1, c): the final one once the landmarks span all nodes.
-
-    They do when no node is farther from their span than 1e-11 of the mean squared distance.
-    """
+    """Return the state after a sum (n, 1, c): the final one once the landmarks span all nodes."""
     nodes = state.request.nodes[0]
     assert sums.shape == (state.weights.size, 1, nodes.size), sums.shape
     state = replace(state, known=(*state.known, (nodes, np.maximum(sums[:, 0], 0.0))))

@@ -11,29 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from daskfc.arrays import Floats, Ints
 from daskfc.linalg import squared_distances
 
 __all__ = ["CentresAtMeans", "CentresAtNodes", "Request", "centres_of", "distances_to"]
-
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class CentresAtNodes:
     """Take these nodes as centres: ``nodes`` (R, c) int64."""
 
-    nodes: Integers
+    nodes: Ints
 
 
 @dataclass(frozen=True)
 class CentresAtMeans:
-    """Take the weighted means of these labels (A, n) as centres; -1 is left out.
+    """Take weighted means of labels (A, n), -1 left out, as centres: all, or `wanted` (A, k)."""
 
-    `wanted` (A, k) selects some of the centres, None all.
-    """
-
-    labels: Integers
+    labels: Ints
     wanted: NDArray[np.bool_] | None = None
 
 
@@ -41,13 +36,9 @@ Request: TypeAlias = CentresAtNodes | CentresAtMeans
 
 
 def centres_of(request: Request, rows: Floats, weights: Floats, n_clusters: int) -> Floats:
-    """Return one participant's columns (R, c, w) of the centres that the server requests.
-
-    Where `wanted` selects c centres, they are (1, c, w) in order of restarts and clusters.
-    """
+    """Return the participant's columns (R, c, w) of the centres; (1, c, w) of those `wanted`."""
     if isinstance(request, CentresAtNodes):
-        at_nodes: Floats = rows[request.nodes]
-        return at_nodes
+        return rows[request.nodes]
     labels = request.labels
     runs, n = labels.shape
     counted = labels >= 0

@@ -29,11 +29,12 @@ cluster of several. A cluster that stays empty repeats the centre of the first n
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, boolean, check_params, integer, optional
 from daskfc.clustering.clusterers.clusterer import in_order_of_appearance
 from daskfc.clustering.views.order import order_of_rows, rounded
@@ -56,9 +57,6 @@ __all__ = [
     "distances_of",
     "outcome",
 ]
-
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 
 _SAME = 1e-12  # ours: relative; costs of the same nodes summed in another order differ by less
 
@@ -112,16 +110,16 @@ class LloydState:
     settings: LloydSettings
     weights: Floats
     request: Request | None
-    labels: Integers
+    labels: Ints
     nearest: Floats
     second: Floats
     inertia: Floats
     converged: NDArray[np.bool_]
-    running: Integers
-    means: Integers
+    running: Ints
+    means: Ints
     clusters: tuple[tuple[bytes, ...], ...]
     known: Mapping[bytes, Floats]
-    order: Integers
+    order: Ints
     n_seeds: int = 0
     n_rounds: int = 0
     n_sums: int = 0
@@ -163,7 +161,7 @@ def begin(settings: LloydSettings, weights: Floats) -> LloydState:
     return replace(state, request=CentresAtMeans(np.zeros((1, n), dtype=np.int64), one))
 
 
-def begin_from(settings: LloydSettings, weights: Floats, labels: Integers) -> LloydState:
+def begin_from(settings: LloydSettings, weights: Floats, labels: Ints) -> LloydState:
     """Return the state that starts Lloyd from labels (R, n), without seeds: for a refinement."""
     expected = (settings.n_init, weights.size)
     if labels.shape != expected or labels.min() < 0 or labels.max() >= settings.n_clusters:
@@ -176,11 +174,7 @@ def begin_from(settings: LloydSettings, weights: Floats, labels: Integers) -> Ll
 
 
 def advance(state: LloydState, sums: Floats) -> LloydState:
-    """Return the state after a sum, with the next request or None when all restarts are done.
-
-    Sums Σ_l of `distances_to` are (n, R, c) for c candidates of each restart, or (n, 1, c) for c
-    wanted means; those that are rounded below 0 count as 0.
-    """
+    """Return the state after a sum (n, R, c) for candidates of each start, or (n, 1, c)."""
     assert state.request is not None, "all restarts are done"
     if isinstance(state.request, CentresAtNodes):
         asked = state.request.nodes.shape
@@ -205,7 +199,7 @@ def advance(state: LloydState, sums: Floats) -> LloydState:
             return state  # otherwise all centres of the next round are known
 
 
-def _keys(labels: Integers, k: int) -> tuple[bytes, ...]:
+def _keys(labels: Ints, k: int) -> tuple[bytes, ...]:
     """Return for each of k numbers its cluster's nodes (n,) as bits; b"" for an empty cluster."""
     members = labels == np.arange(k)[:, None]
     packed = np.packbits(members, axis=1)
@@ -228,7 +222,7 @@ def _wanted(request: CentresAtMeans) -> list[bytes]:
     ]
 
 
-def _ask(state: LloydState, means: Integers) -> LloydState:
+def _ask(state: LloydState, means: Ints) -> LloydState:
     """Go on with the means of labels (A, n): request the centres that were not measured yet."""
     k = state.settings.n_clusters
     clusters = list(state.clusters)
@@ -324,7 +318,7 @@ def _round(state: LloydState) -> LloydState:
 class LloydResult:
     """The best restart, with labels in order of appearance; counts are over all restarts."""
 
-    labels: Integers
+    labels: Ints
     inertia: float
     converged: bool
     n_rounds: int
@@ -337,10 +331,9 @@ def best_run(state: LloydState) -> int:
     return int(_smallest(state.inertia[None])[0])
 
 
-def _smallest(costs: Floats) -> Integers:
+def _smallest(costs: Floats) -> Ints:
     """Return the first of the smallest costs in each row, up to rounding."""
-    found: Integers = (costs <= costs.min(axis=1, keepdims=True) * (1 + _SAME)).argmax(axis=1)
-    return found
+    return np.asarray((costs <= costs.min(axis=1, keepdims=True) * (1 + _SAME)).argmax(axis=1))
 
 
 def outcome(state: LloydState) -> LloydResult:
