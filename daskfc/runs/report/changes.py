@@ -41,12 +41,7 @@ def earlier_run(
     ``shared`` counts each client's first rows that both runs read; it is empty without `stores`.
     """
     folder = RunFolder(run)
-    record = folder.record
-    if record["status"] != "done":
-        raise InvalidInput(
-            f"{folder.path}: a run is compared with one that is done; this one's status is "
-            f"{record['status']!r}. Continue it with: daskfc resume {folder.path}"
-        )
+    record = folder.done_record("a run is compared with one that is done; this one's")
     digests = record.get("contents") or {}
     shared = {
         name: rows
