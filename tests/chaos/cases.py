@@ -22,7 +22,7 @@ from sklearn.metrics import adjusted_rand_score
 from daskfc.deploy.config.values import LEAST_MEMORY
 from daskfc.protocols import METHODS
 from daskfc.runs import plan
-from daskfc.runs.outcome.progress_file import read_progress
+from daskfc.runs.outcome.status import read_progress
 from daskfc.stores import load_storage
 
 DEADLINE = 8  # seconds that a party may be away, in faults that wait for it

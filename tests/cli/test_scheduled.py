@@ -184,7 +184,7 @@ def test_status_tells_the_stage_of_a_run_that_is_under_way(nightly, daskfc, monk
             return super().peak_memory()
 
     monkeypatch.setattr("daskfc.runs.execution.execution.open_federation", Watched)
-    monkeypatch.setattr("daskfc.runs.outcome.progress_file._EVERY_S", 0.0)
+    monkeypatch.setattr("daskfc.runs.outcome.status._EVERY_S", 0.0)
     assert nightly().exit_code == 0
     assert "now: Fake, seed 0: distances, 1 of 2, 50%" in told[0]
     assert told[1]["state"] == "running"

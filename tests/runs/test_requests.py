@@ -5,8 +5,7 @@ import pytest
 from daskfc.baselines import KFED
 from daskfc.federation.driver import requests as told
 from daskfc.runs import known_methods, load_pipeline
-from daskfc.runs.pipeline import requests
-from daskfc.runs.pipeline.requests import request_of, requests_of
+from daskfc.runs.pipeline.requests import requests_of
 from daskfc.site import RunRequest
 
 PARAMS = {"n_clusters": 3}
@@ -91,8 +90,7 @@ class Other(KFED):
 
 
 def test_a_method_of_another_package_names_it(monkeypatch):
-    monkeypatch.setattr(requests, "known_methods", lambda: {"Other": Other})
     monkeypatch.setattr(told, "package_of", lambda module: (f"of {module}", "1.4"))
-    one = request_of("Other", {"n_clusters": 3, "random_state": 0})
+    one = told.request_for(Other, {"n_clusters": 3, "random_state": 0})
     assert (one.package, one.version) == (f"of {__name__}", "1.4")
     assert one.parameters == {"n_clusters": 3}

@@ -119,12 +119,7 @@ def predict_run(
     run has them.
     """
     found = RunFolder(folder)
-    record = found.record
-    if record["status"] != "done":
-        raise InvalidInput(
-            f"{found.path}: the run has no model yet; its status is {record['status']!r}. Continue "
-            f"it with: daskfc resume {found.path}"
-        )
+    record = found.done_record("the run has no model yet; its")
     pipeline = load_pipeline(record["pipeline"])
     method = method or pipeline.method
     model = _model_of(found, method, pipeline.seeds[0] if seed is None else seed)

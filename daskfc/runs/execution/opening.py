@@ -14,7 +14,7 @@ from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.pipeline.methods import CheckedPipeline
 from daskfc.runs.pipeline.parties import Progress
-from daskfc.secure.prepare import PreparationWarning, Prepare
+from daskfc.secure.prepare import PreparationWarning
 
 __all__ = ["settle"]
 
@@ -26,12 +26,11 @@ def settle(
 ) -> dict[str, pd.DataFrame]:
     """Settle names and preparation, keep both in ``run.json``, and return all messages by step."""
     told = {"opening": _name_samples(folder, federation, checked)}
-    prepare: Prepare = checked.prepare
-    if prepare.steps:
+    if checked.prepare.steps:
         tell("preparing the features", 0, 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PreparationWarning)  # for the run's summary
-            prepared = prepare.fit(federation)
+            prepared = checked.prepare.fit(federation)
         for sentence in prepared.warnings:
             tell(Notice(f"Note: {sentence}"), 0, 0)
         said = dict.fromkeys([*folder.record.get("warnings", ()), *prepared.warnings])

@@ -19,11 +19,11 @@ from daskfc.federation.driver.stage import shown_in_cell
 from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.runs.execution.execution import execute
 from daskfc.runs.outcome.folder import RunFolder, digests_of
-from daskfc.runs.outcome.progress_file import KeptProgress
+from daskfc.runs.outcome.status import KeptProgress
 from daskfc.runs.outcome.summary import unfinished_summary
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
 from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline, checked_again
-from daskfc.runs.pipeline.parties import Progress, locate
+from daskfc.runs.pipeline.parties import Progress, Source, locate
 from daskfc.runs.pipeline.remarks import check_bound, data_warnings
 from daskfc.runs.planning.plan import check_memory
 from daskfc.runs.report.card import card_of, write_card
@@ -36,8 +36,6 @@ from daskfc.runs.report.table import print_summary
 from daskfc.runs.report.tracking import log_run
 
 __all__ = ["Run", "prepare", "resume", "run"]
-
-Source = str | PathLike[str] | Mapping[str, Any]
 
 _VERSIONS = ("daskfc", "dask", "distributed", "zarr", "numpy", "scipy", "scikit-learn")
 

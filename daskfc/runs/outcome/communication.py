@@ -11,7 +11,7 @@ from daskfc.federation import Ledger, Message
 from daskfc.federation.messages.declaration import route_of
 from daskfc.privacy import Accountant, GaussianEvent
 
-__all__ = ["communication_of", "costliest_client", "ledger_frame"]
+__all__ = ["communication_of", "costliest_client", "ledger_frame", "releases_of"]
 
 
 def _message_classes(base: type[Message] = Message) -> Iterator[type[Message]]:
@@ -60,13 +60,17 @@ def communication_of(ledger: pd.DataFrame) -> dict[str, Any]:
     return {**sums, "by_message": by_message}
 
 
+def releases_of(ledger: pd.DataFrame) -> dict[str, tuple[GaussianEvent, ...]]:
+    """Return each client's noisy releases, those of one step once."""
+    noised = ledger[ledger["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])
+    return {
+        str(name): tuple(GaussianEvent(z) for z in own["noise_multiplier"])
+        for name, own in noised.groupby("sender")
+    }
+
+
 def costliest_client(ledgers: Sequence[pd.DataFrame], earlier: Sequence[float] = ()) -> Accountant:
     """Return the noisy releases of the client with the largest privacy loss over several fits."""
-    rows = pd.concat(ledgers)
-    noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])
     before = tuple(GaussianEvent(z) for z in earlier)
-    spent = [
-        Accountant((*before, *(GaussianEvent(z) for z in own["noise_multiplier"])))
-        for _, own in noised.groupby("sender")
-    ]
+    spent = [Accountant((*before, *own)) for own in releases_of(pd.concat(ledgers)).values()]
     return max(spent, key=lambda accountant: accountant.mu, default=Accountant())

@@ -31,7 +31,7 @@ from daskfc.folders import (
     write_whole,
 )
 
-__all__ = ["RunFolder", "digests_of"]
+__all__ = ["RunFolder", "digests_of", "without_nan"]
 
 STATUSES = ("running", "failed", "done")
 
@@ -75,15 +75,15 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _without_nan(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON lacks, by None."""
+def without_nan(value: Any) -> Any:
+    """Return a value with None in place of NaN and infinities, which JSON lacks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _without_nan(item) for key, item in value.items()}
+        return {str(key): without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return _without_nan(float(value)) if isinstance(value, np.floating) else value
+        return [without_nan(item) for item in value]
+    return without_nan(float(value)) if isinstance(value, np.floating) else value
 
 
 class RunFolder:
@@ -146,6 +146,16 @@ class RunFolder:
             raise InvalidInput(
                 f"{path}: key 'run_id' or 'status' is missing or was changed by hand. Restore it, "
                 "or start a new run."
+            )
+        return record
+
+    def done_record(self, why: str) -> dict[str, Any]:
+        """Return the record of a run that is done; raise for another, where `why` ends in its."""
+        record = self.record
+        if record["status"] != "done":
+            raise InvalidInput(
+                f"{self.path}: {why} status is {record['status']!r}. Continue it with: daskfc "
+                f"resume {self.path}"
             )
         return record
 
@@ -340,11 +350,8 @@ class RunFolder:
     def read_labels(self) -> xr.Dataset:
         """Load ``labels.zarr``; raise InvalidInput if it is missing or damaged."""
         path = self.path / "labels.zarr"
-        if not path.exists() and self.status != "done":
-            raise InvalidInput(
-                f"{self.path}: the run has no labels yet; its status is {self.status!r}. "
-                f"Continue it with: daskfc resume {self.path}"
-            )
+        if not path.exists():
+            self.done_record("the run has no labels yet; its")
         try:
             loaded: xr.Dataset = xr.open_zarr(path, consolidated=False).load()
         except Exception:  # libraries raise anything for damaged bytes
@@ -405,5 +412,5 @@ def _write_bytes(path: Path, data: bytes) -> None:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    text = json.dumps(_without_nan(value), indent=2, default=_plain, allow_nan=False)
+    text = json.dumps(without_nan(value), indent=2, default=_plain, allow_nan=False)
     _write_bytes(path, (text + "\n").encode("utf-8"))

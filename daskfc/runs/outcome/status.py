@@ -1,7 +1,11 @@
-"""The state of one run, which may be under way, and of all runs in a folder."""
+"""The state and progress of one run, whoever started it, and of all runs in a folder."""
 
-from collections.abc import Mapping
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -9,18 +13,53 @@ from typing import Any
 import pandas as pd
 
 from daskfc.errors import InvalidInput
+from daskfc.federation.driver.stage import Notice, Stage
 from daskfc.runs.outcome.folder import RunFolder
-from daskfc.runs.outcome.progress_file import read_progress
 
-__all__ = ["STATES", "list_runs", "status_of"]
+__all__ = ["STATES", "KeptProgress", "list_runs", "read_progress", "status_of"]
 
 STATES = ("running", "broke off", "failed", "done")
 """Of a run: a process carries it out; it can be resumed; it cannot; it has its results."""
+
+_PROGRESS = "progress.json"
+_EVERY_S = 1.0
 
 _COLUMNS = (
     "name", "state", "created", "method", "clusters", "score", "silhouette", "seconds", "bytes",
     "epsilon",
 )  # fmt: skip
+
+
+class KeptProgress:
+    """Pass progress on and write it at most once a second; a claim removes the file in the end."""
+
+    def __init__(self, folder: Path, told: Callable[[str, int, int], None]) -> None:
+        self._path = folder / _PROGRESS
+        self._told = told
+        self._last = float("-inf")
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Report how far a stage is; see `daskfc.runs.pipeline.parties.Progress`."""
+        self._told(stage, done, total)
+        if isinstance(stage, Notice) or time.monotonic() - self._last < _EVERY_S:
+            return
+        self._last = time.monotonic()
+        words = stage.with_unit if isinstance(stage, Stage) else str(stage)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        content = {"stage": words, "done": done, "total": total, "at": now, "pid": os.getpid()}
+        partial = self._path.with_name(f".{_PROGRESS}-{os.getpid()}")
+        with suppress(OSError):  # a disk that is full ends the run where results are written
+            partial.write_text(json.dumps(content), encoding="utf-8")
+            os.replace(partial, self._path)
+
+
+def read_progress(folder: Path) -> dict[str, Any]:
+    """Return the stage, its progress, the time and the process; empty where none is written."""
+    try:
+        found = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def status_of(folder: str | PathLike[str]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """``summary.json``: what other programs read about a run."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from daskfc.deploy import load_cluster
 from daskfc.runs.outcome.communication import communication_of, costliest_client
 from daskfc.runs.outcome.evaluate import Truth, confusion_of, score
 from daskfc.runs.outcome.fits import Fit
+from daskfc.runs.outcome.folder import without_nan
 from daskfc.runs.outcome.quality import quality_of
 from daskfc.runs.pipeline.methods import CheckedPipeline
 
@@ -51,16 +51,18 @@ def _unprotected(record: Mapping[str, Any]) -> str:
     return f"{where.unprotected}." if where is not None and where.cluster == "existing" else ""
 
 
-def _timing(own: Sequence[Fit], fits: Sequence[Fit], total_s: float) -> dict[str, float]:
-    stages = list(dict.fromkeys(key for fit in own for key in fit.timing if key != "total_s"))
-    each = {key: float(np.mean([fit.timing.get(key, 0.0) for fit in own])) for key in stages}
-    whole: dict[str, list[float]] = {}
-    for fit in fits:
-        whole.setdefault(f"{fit.method}_fit_s", []).append(fit.timing.get("total_s", 0.0))
+def _mean(fits: Sequence[Fit], stage: str) -> float:
+    return float(np.mean([fit.timing.get(stage, 0.0) for fit in fits]))
+
+
+def _timing(
+    own: Sequence[Fit], by_method: Mapping[str, Sequence[Fit]], total_s: float
+) -> dict[str, float]:
+    stages = dict.fromkeys(key for fit in own for key in fit.timing if key != "total_s")
     return {
         "total_s": total_s,
-        **each,
-        **{key: float(np.mean(values)) for key, values in whole.items()},
+        **{key: _mean(own, key) for key in stages},
+        **{f"{name}_fit_s": _mean(fits, "total_s") for name, fits in by_method.items()},
     }
 
 
@@ -78,18 +80,6 @@ def _noise(fits: Sequence[Fit], preparation: pd.DataFrame | None) -> dict[str, A
     return {"noise": {**first, "fits": len(fits), "epsilon_of_all_fits": epsilon}}
 
 
-def _reconstruction(own: Fit) -> dict[str, Any]:
-    """Return the clients' errors of reconstructed similarities and their bounds, if measured."""
-    told = own.facts.get("reconstruction")
-    if not told:
-        return {}
-    clients = {
-        name: {key: value if math.isfinite(value) else None for key, value in errors.items()}
-        for name, errors in told.items()
-    }
-    return {"reconstruction": clients}
-
-
 def _privacy(
     communication: Mapping[str, Any],
     fits: Sequence[Fit],
@@ -97,6 +87,7 @@ def _privacy(
     unprotected: str,
 ) -> dict[str, Any]:
     own = fits[0]
+    reconstruction = without_nan(own.facts.get("reconstruction"))
     kinds = communication["by_message"]
     protections: dict[str, int] = {}
     for row in kinds.values():
@@ -106,7 +97,7 @@ def _privacy(
         "messages_by_protection": protections,
         "reveals": {name: row["reveals"] for name, row in kinds.items()},
         **_noise(fits, preparation),
-        **_reconstruction(own),
+        **({"reconstruction": reconstruction} if reconstruction else {}),
     }
 
 
@@ -124,33 +115,26 @@ def summary_of(
     `total_s` includes the start of the workers; messages of a `preparation` add to privacy loss.
     """
     pipeline = checked.pipeline
-    own = [fit for fit in fits if fit.method == pipeline.method]
+    by_method: dict[str, list[Fit]] = {}
+    for fit in fits:
+        by_method.setdefault(fit.method, []).append(fit)
+    own = by_method[pipeline.method]
     communication = communication_of(own[0].ledger)
     peaks: dict[str, int] = {}
     for fit in own:
         for party, peak in fit.facts.get("peak_memory_bytes", {}).items():
             peaks[party] = max(peaks.get(party, 0), int(peak))
-    labels: dict[str, list[np.ndarray]] = {}
-    methods: dict[str, dict[str, Any]] = {}
-    for fit in fits:
-        labels.setdefault(fit.method, []).append(fit.labels.to_numpy())
-        methods.setdefault(fit.method, {"note": fit.facts.get("note", "")})
-        if "communication" not in methods[fit.method]:
-            moved = communication_of(fit.ledger)
-            methods[fit.method]["communication"] = {
-                key: value for key, value in moved.items() if key != "by_message"
-            }
-    unprotected = _unprotected(record)
-    told = {
-        **unfinished_summary(record),
-        "privacy": _privacy(communication, own, preparation, unprotected),
-        "timing": _timing(own, fits, total_s),
-    }
+    labels = {name: [fit.labels.to_numpy() for fit in each] for name, each in by_method.items()}
+    methods = {}
+    for name, (first, *_) in by_method.items():
+        moved = communication_of(first.ledger)
+        del moved["by_message"]
+        methods[name] = {"note": first.facts.get("note", ""), "communication": moved}
     quality = quality_of(
         own, pipeline.params, record.get("warnings", ()), by_rows=checked.own.split == "samples"
     )
     return {
-        **told,
+        **unfinished_summary(record),
         "status": "done",
         "error": None,
         "resumable": False,
@@ -163,6 +147,8 @@ def summary_of(
         "confusion": confusion_of(truth, own[0].labels.to_numpy()),
         "methods": methods,
         "communication": communication,
+        "privacy": _privacy(communication, own, preparation, _unprotected(record)),
+        "timing": _timing(own, by_method, total_s),
         "peak_memory_bytes": peaks,
         "histories": own[0].facts.get("histories", {}),
         "choices": own[0].facts.get("choices", {}),

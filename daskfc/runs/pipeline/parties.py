@@ -15,10 +15,13 @@ from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
-__all__ = ["Located", "Progress", "locate", "open_federation"]
+__all__ = ["Located", "Progress", "Source", "locate", "open_federation"]
 
 Progress = Callable[[str, int, int], None]
 """``progress(stage, done, total)``; ``total`` is 0 where it is not known."""
+
+Source = str | PathLike[str] | Mapping[str, Any]
+"""A YAML file, or what it would hold."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,9 @@ class Located:
 
 
 def locate(
-    storage: str | PathLike[str] | Mapping[str, Any] | None,
-    cluster: str | PathLike[str] | Mapping[str, Any] | None,
-    progress: Any = None,
+    storage: Source | None,
+    cluster: Source | None,
+    progress: Progress | None = None,
     prepare: Sequence[Any] = (),
 ) -> Located:
     """Find every client's store and build missing ones, with gaps if `prepare` has impute.

@@ -1,22 +1,16 @@
 """Make the requests of a pipeline to the sites: one for each start of each method."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from daskfc.federation.driver.requests import request_for
 from daskfc.runs.pipeline.config import Pipeline
-from daskfc.runs.pipeline.methods import check_pipeline, known_methods
+from daskfc.runs.pipeline.methods import check_pipeline
 from daskfc.site import BETWEEN_SITES, RunRequest
 
-__all__ = ["request_of", "requests_of"]
+__all__ = ["requests_of"]
 
 _ASK_NOTHING = ("log", "clip")  # steps of a preparation that need nothing from any client
-
-
-def request_of(method: str, parameters: Mapping[str, Any], **more: Any) -> RunRequest:
-    """Return the request of one start of a method, with all of its estimator's parameters."""
-    return request_for(known_methods()[method], parameters, **more)
 
 
 def requests_of(
@@ -41,8 +35,8 @@ def requests_of(
         for one in tried:
             parameters = one.estimators[method].get_params(deep=False)
             found.append(
-                request_of(
-                    method,
+                request_for(
+                    type(one.estimators[method]),
                     parameters,
                     submitter=submitter,
                     n_clients=n_clients,

@@ -1,10 +1,8 @@
 """Plan a run: what it would send, keep in memory and reveal, before anything runs."""
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +22,14 @@ from daskfc.federation.planning.traffic import Network
 from daskfc.html_tables import html_table
 from daskfc.runs.outcome.communication import communication_of, ledger_frame
 from daskfc.runs.outcome.evaluate import evaluation_labels
+from daskfc.runs.outcome.folder import without_nan
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
 from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
-from daskfc.runs.pipeline.parties import Progress, locate
+from daskfc.runs.pipeline.parties import Progress, Source, locate
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, USABLE, fits
-from daskfc.secure.prepare import PreparationWarning, Prepare, Prepared
+from daskfc.secure.prepare import PreparationWarning, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
@@ -46,8 +45,6 @@ LEFT_OUT = (
     "step, and TLS come on top. Memory is that of a party's process, of what its largest step gets "
     "and makes, and of OmniFC's distances and its clusterer."
 )
-
-Source = str | PathLike[str] | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,15 +80,12 @@ class Planned:
         """Bytes on the wire from each party to each other, in one fit."""
         if self.ledger.empty:
             return {}
-        sizes: dict[tuple[str, str], int] = {}
-        columns = (self.ledger[name] for name in ("sender", "receiver", "wire_bytes"))
-        for sender, receiver, size in zip(*columns, strict=True):
-            sizes[sender, receiver] = sizes.get((sender, receiver), 0) + int(size)
-        return sizes
+        sums = self.ledger.groupby(["sender", "receiver"], sort=False)["wire_bytes"].sum()
+        return dict(zip(sums.index, sums.tolist(), strict=True))
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
-        return {
+        told: dict[str, Any] = {
             "name": self.name,
             "fits": self.fits,
             "refused": self.refused or self.too_large or None,
@@ -108,24 +102,14 @@ class Planned:
                 for party, (needed, what) in self.memory.items()
             },
             "assumed": [
-                {
-                    "what": one.what,
-                    "value": one.value if math.isfinite(one.value) else None,
-                    "at_most": one.at_most,
-                }
+                {"what": one.what, "value": one.value, "at_most": one.at_most}
                 for one in self.assumptions
             ],
             "choices": dict(self.choices),
             "privacy": self.privacy,
-            "noise": None if self.noise is None else _finite(self.noise),
+            "noise": None if self.noise is None else dict(self.noise),
         }
-
-
-def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: None if isinstance(one, float) and not math.isfinite(one) else one
-        for name, one in values.items()
-    }
+        return dict(without_nan(told))
 
 
 @dataclass(frozen=True)
@@ -312,12 +296,11 @@ def _parts(
         agree_on_pseudonyms(rehearsal)
         names = rehearsal.pseudonyms
         parts.append(_planned("pseudonyms", rehearsal))
-    prepare: Prepare = checked.prepare
-    if prepare.steps:
+    if checked.prepare.steps:
         rehearsal = Rehearsal(stores, {}, **options, performs=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PreparationWarning)  # the run says it
-            prepared = prepare.fit(rehearsal)
+            prepared = checked.prepare.fit(rehearsal)
         parts.append(_planned("preparation", rehearsal))
     for method, model in estimators.items():
         rehearsal = Rehearsal(stores, STAND_INS, **options)

@@ -75,26 +75,18 @@ def _messages(part: Planned) -> Table:
     return table
 
 
-def _moved(part: Planned, side: int) -> Mapping[str, int]:
-    sums: dict[str, int] = {}
-    for link, size in part.links.items():
-        sums[link[side]] = sums.get(link[side], 0) + size
-    return sums
-
-
 def _parties(part: Planned, limits: Mapping[str, int | None]) -> Table:
     table = titled_table(
-        "What each party would send, get and hold", "party", "sends", "gets", "memory"
+        "What each party would send, get and hold", "party", "sends", "gets", "memory", "of"
     )
-    table.add_column("of", justify="right")
     table.add_column("for")
-    sent, got = _moved(part, 0), _moved(part, 1)
+    sent, got = (part.ledger.groupby(end)["wire_bytes"].sum() for end in ("sender", "receiver"))
     names = [*limits, CALLER]
     for name in names[:_ROWS]:
         needed, what = part.memory.get(name, (0, ""))
         limit = limits.get(name)
         table.add_row(
-            Text(name), decimal(sent.get(name, 0)), decimal(got.get(name, 0)),
+            Text(name), decimal(int(sent.get(name, 0))), decimal(int(got.get(name, 0))),
             decimal(needed) if needed else "", decimal(limit) if limit else "", Text(what),
         )  # fmt: skip
     if len(names) > _ROWS:

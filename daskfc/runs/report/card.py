@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from daskfc.errors import InvalidInput
 from daskfc.federation.messages.declaration import CALLER, role_of
 from daskfc.runs.outcome.communication import communication_of
 from daskfc.runs.outcome.folder import RunFolder
@@ -21,12 +20,7 @@ _HASHED = ("labels.parquet", "ledger.parquet", "summary.json")
 
 def card_of(folder: RunFolder) -> dict[str, Any]:
     """Return the facts of a run's card as plain values; raise unless the run is done."""
-    record = folder.record
-    if record["status"] != "done":
-        raise InvalidInput(
-            f"{folder.path}: a card is of a run that is done, and this one's status is "
-            f"{record['status']!r}. Continue it with: daskfc resume {folder.path}"
-        )
+    record = folder.done_record("a card is of a run that is done, and this one's")
     summary, ledger, pipeline = folder.summary, folder.read_ledger(), record["pipeline"]
     sites = (summary.get("quality") or {}).get("by_client", {})
     privacy, profiles = summary.get("privacy") or {}, summary.get("profiles") or {}
@@ -67,8 +61,7 @@ def card_of(folder: RunFolder) -> dict[str, Any]:
             **{name: _digest(folder, name) for name in _HASHED},
         },
     }
-    told: dict[str, Any] = without_places(facts)
-    return told
+    return dict(without_places(facts))
 
 
 def _is_local(record: Mapping[str, Any]) -> bool:

@@ -20,7 +20,14 @@ from daskfc.runs.outcome.folder import RunFolder
 from daskfc.stores import ClientStore
 from daskfc.stores.building.appending import rows_of_before
 
-__all__ = ["HEAD", "changes_in_words", "changes_rows", "changes_since", "earlier_run"]
+__all__ = [
+    "HEAD",
+    "changes_in_words",
+    "changes_rows",
+    "changes_since",
+    "earlier_run",
+    "pairs_of_ids",
+]
 
 _FEATURES = 12  # ours: features of a cluster that are listed, those that moved most
 HEAD = ("cluster", "was", "share", "share before", "stayed", "what moved most")
@@ -34,12 +41,7 @@ def earlier_run(
     ``shared`` counts each client's first rows that both runs read; it is empty without `stores`.
     """
     folder = RunFolder(run)
-    record = folder.record
-    if record["status"] != "done":
-        raise InvalidInput(
-            f"{folder.path}: a run is compared with one that is done; this one's status is "
-            f"{record['status']!r}. Continue it with: daskfc resume {folder.path}"
-        )
+    record = folder.done_record("a run is compared with one that is done; this one's")
     digests = record.get("contents") or {}
     shared = {
         name: rows
@@ -73,7 +75,7 @@ def changes_since(
         return {"since": told["run_id"], "by": None, "why": why, "clusters": []}
     pairs, by = None, None
     if not (record.get("pseudonyms") or old.get("pseudonyms")):
-        pairs, by = _pairs_of_ids(labels, before), "ids"
+        pairs, by = pairs_of_ids(labels, before), "ids"
     elif by_rows and told["shared"]:
         pairs, by = _pairs_of_rows(labels, before, told["shared"]), "rows"
     if pairs is not None and not len(pairs):
@@ -122,8 +124,8 @@ _WHY = {
 }
 
 
-def _pairs_of_ids(now: xr.DataArray, before: xr.DataArray) -> np.ndarray:
-    """Return (cluster now, cluster before) of every sample that both have once."""
+def pairs_of_ids(now: xr.DataArray, before: xr.DataArray) -> np.ndarray:
+    """Return (cluster now, cluster before) of the samples of both; none where ids repeat."""
     a, b = (
         pd.Series(one.to_numpy(), index=one["sample_id"].to_numpy().astype(str))
         for one in (now, before)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.metrics import ari
+from daskfc.runs.report.changes import pairs_of_ids
 
 __all__ = ["comparison"]
 
@@ -57,15 +57,10 @@ def _is_told(key: tuple[str, str], values: Sequence[Any]) -> bool:
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    number: dict[str, int] = {}
-    apart = []
-    for name in names:
-        number[name] = number.get(name, 0) + 1
-        apart.append(f"{name} ({number[name]})" if seen[name] > 1 else name)
-    return apart
+    return [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]
 
 
 def _facts(config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
@@ -105,11 +100,7 @@ def _facts(config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[tuple[
 
 def _agreement(first: xr.DataArray, other: xr.DataArray) -> float | None:
     """Return the adjusted Rand index of two runs with the same sample ids, each once."""
-    a, b = (
-        pd.Series(one.to_numpy(), index=one["sample_id"].to_numpy().astype(str))
-        for one in (first, other)
-    )
+    pairs = pairs_of_ids(first, other)
     # with ids missing or repeated these are other samples, of which some may have equal ids
-    if not (a.index.is_unique and b.index.is_unique) or set(a.index) != set(b.index):
-        return None
-    return float(ari(np.asarray(a), np.asarray(b.loc[a.index])))
+    same = len(pairs) == first.sizes["sample"] == other.sizes["sample"]
+    return float(ari(pairs[:, 0], pairs[:, 1])) if same else None

@@ -1,14 +1,14 @@
 """Draw the figures of a report from a run's summary and ledger."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 from rich.filesize import decimal
 
 from daskfc.federation.messages.declaration import CALLER, role_of
-from daskfc.privacy import Accountant, GaussianEvent
+from daskfc.privacy import Accountant
+from daskfc.runs.outcome.communication import releases_of
 from daskfc.runs.report.figures import (
     bars,
     drawing,
@@ -125,12 +125,7 @@ def of_profiles(profiles: Mapping[str, Any]) -> list[Figure]:
 def of_histories(summary: Mapping[str, Any]) -> list[Figure]:
     """Return one figure per title of a fit's histories."""
     found = summary.get("histories", {})
-    return _drawn(*(Figure(title, drawing(_finite(lines))) for title, lines in found.items()))
-
-
-def _finite(lines: Mapping[str, Sequence[float | None]]) -> dict[str, list[float]]:
-    """Restore NaN, for which JSON has None."""
-    return {n: [math.nan if v is None else v for v in line] for n, line in lines.items()}
+    return _drawn(*(Figure(title, drawing(lines)) for title, lines in found.items()))
 
 
 # -- messages -------------------------------------------------------------------------------------
@@ -204,18 +199,12 @@ def of_privacy(rows: pd.DataFrame, noise: Mapping[str, Any] | None) -> list[Figu
     if not noise or noise.get("delta") is None or not len(rows):
         return []
     delta = noise["delta"]
-    noised = rows[rows["noise_multiplier"].notna()].drop_duplicates(["sender", "task"])
-    spent = {
-        str(name): [GaussianEvent(z) for z in own["noise_multiplier"]]
-        for name, own in sorted(noised.groupby("sender"), key=lambda group: _last(str(group[0])))
-    }
+    spent = releases_of(rows)
     if not spent:
         return []
-    total = {name: Accountant(tuple(events)).epsilon(delta) for name, events in spent.items()}
+    total = {name: Accountant(spent[name]).epsilon(delta) for name in sorted(spent, key=_last)}
     most = max(total, key=lambda name: total[name])
-    so_far = [
-        Accountant(tuple(spent[most][: n + 1])).epsilon(delta) for n in range(len(spent[most]))
-    ]
+    so_far = [Accountant(spent[most][:n]).epsilon(delta) for n in range(1, len(spent[most]) + 1)]
     caption = f"ε at δ = {delta:g}, by the messages of this fit."
     if noise.get("epsilon") and noise["epsilon"] > max(total.values()) * (1 + 1e-9):
         caption += f" With earlier starts of it, {noise['epsilon']:.4g}."

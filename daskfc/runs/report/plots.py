@@ -21,7 +21,7 @@ _PROTECTIONS = ("plain", "masked", "coded", "noised", "raw")
 _MOST_SHOWN = 40  # ours: rows of a heat map
 
 
-def _axes(ax: "Axes | None", width: float = 6.0, height: float = 3.5) -> "Axes":
+def _axes(ax: "Axes | None", height: float = 3.5) -> "Axes":
     """Return axes to draw into: those that were given, or a new figure's."""
     if ax is not None:
         return ax
@@ -32,7 +32,7 @@ def _axes(ax: "Axes | None", width: float = 6.0, height: float = 3.5) -> "Axes":
             f"figures need matplotlib, which cannot be imported ({error.name} is missing). "
             "Install it with: pip install 'daskfc[figures]'."
         ) from None
-    own: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    own: Axes = pyplot.subplots(figsize=(6.0, height), layout="constrained")[1]
     return own
 
 

@@ -1,6 +1,5 @@
 """HTML pages of a run: self-contained, escaped, without scripts, links elsewhere or places."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -33,6 +32,7 @@ from daskfc.runs.report.table import (
     noise_in_words,
     score_rows,
     seconds_in_words,
+    stage_rows,
 )
 
 __all__ = [
@@ -128,8 +128,7 @@ def _choice(summary: Mapping[str, Any]) -> dict[str, str] | None:
     found = summary.get("n_clusters_choice")
     if not found:
         return None
-    scores = [math.nan if one is None else one for one in found["scores"].values()]
-    first = min(map(int, found["scores"]))
+    scores, first = list(found["scores"].values()), min(map(int, found["scores"]))
     lines = drawing({found["by"]: scores}, "clusters", first=first, marked=found["n_clusters"])
     return {"words": choice_in_words(found), "lines": lines}
 
@@ -175,11 +174,6 @@ def report_html(
     plane = summary.get("map") or {}
     told = clusters_in_words(summary)
     features = of_profiles(profiles)
-    timing = [
-        [key.removesuffix("_s").replace("_", " "), seconds_in_words(value)]
-        for key, value in summary.get("timing", {}).items()
-        if isinstance(value, int | float)
-    ]
     return rendered(
         "report.html.jinja",
         name=record["run_id"],
@@ -206,7 +200,7 @@ def report_html(
         mapped=plane.get("told", ""),
         statement=privacy.get("statement", ""),
         choices=Table(["of", "what"], list(summary.get("choices", {}).items()), 2),
-        timing=Table(["stage", "seconds"], timing),
+        timing=Table(["stage", "seconds"], stage_rows(summary.get("timing", {}))),
         noise=noise_in_words(noise) if noise else "",
         withheld_cells=cells_in_words(profiles),
         drawn=[one for one in [*features[:1], *of_clusters(summary)] if one.drawing],

@@ -20,6 +20,7 @@ __all__ = [
     "print_summary",
     "score_rows",
     "seconds_in_words",
+    "stage_rows",
     "summary_tables",
     "titled_table",
 ]
@@ -31,6 +32,14 @@ def seconds_in_words(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s"
+
+
+def stage_rows(timing: Mapping[str, float]) -> list[list[str]]:
+    """Return each stage of a summary's ``timing`` with its time, both in words."""
+    return [
+        [key.removesuffix("_s").replace("_", " "), seconds_in_words(seconds)]
+        for key, seconds in timing.items()
+    ]
 
 
 def titled_table(title: str, *columns: str, right_from: int = 1) -> Table:
@@ -97,9 +106,8 @@ def _messages(summary: Mapping[str, Any]) -> Table:
 def _timing(summary: Mapping[str, Any]) -> Table:
     table = titled_table("Time", "stage", "")
     stages = {key: value for key, value in summary["timing"].items() if key != "total_s"}
-    for key, value in stages.items():
-        if isinstance(value, int | float):
-            table.add_row(Text(key.removesuffix("_s").replace("_", " ")), seconds_in_words(value))
+    for stage, took in stage_rows(stages):
+        table.add_row(Text(stage), took)
     table.add_section()
     table.add_row("the whole run", seconds_in_words(summary["timing"]["total_s"]))
     return table

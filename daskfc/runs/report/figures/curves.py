@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
+import numpy as np
+
 from daskfc.runs.report.figures.chart import WIDTH, chart, colour, words
 
 __all__ = ["drawing", "thinned"]
@@ -39,18 +41,19 @@ def _stroke(number: int) -> str:
 
 
 def drawing(
-    lines: Mapping[str, Sequence[float]],
+    lines: Mapping[str, Sequence[float | None]],
     steps: str = "step",
     *,
     first: int = 1,
     marked: int | None = None,
 ) -> str:
-    """Return named lines over steps from `first` on, with gaps where values are not finite.
+    """Return named lines over steps from `first` on, with gaps where values are None or not finite.
 
     A dot marks the values of the step `marked`.
     """
-    every = [value for line in lines.values() for value in line if math.isfinite(value)]
-    longest = max((len(line) for line in lines.values()), default=0)
+    known = {name: np.array(line, dtype=float).tolist() for name, line in lines.items()}
+    every = [value for line in known.values() for value in line if math.isfinite(value)]
+    longest = max((len(line) for line in known.values()), default=0)
     if longest < 2 or not every:
         return ""
     low, high = min(every), max(every)
@@ -73,7 +76,7 @@ def drawing(
             f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="rule"/>'
         )
         parts.append(words(_LEFT - 6, y + 4, f"{mark:.3g}", anchor="end"))
-    for number, (name, line) in enumerate(lines.items()):
+    for number, (name, line) in enumerate(known.items()):
         points = [(across(i), height(v)) for i, v in enumerate(line) if math.isfinite(v)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(
