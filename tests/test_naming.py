@@ -1,6 +1,7 @@
 """Names that people write otherwise."""
 
 import pytest
+from sklearn.cluster import KMeans
 
 from daskfc.clustering import CLUSTERERS, KMeans, KMedoids, make_clusterer
 from daskfc.errors import InvalidInput
@@ -61,9 +62,8 @@ def test_what_may_have_been_meant_comes_last(made, meant):
 
 
 def test_a_clusterer_of_scikit_learn_is_named():
-    sklearn_cluster = pytest.importorskip("sklearn.cluster")
     with pytest.raises(InvalidInput, match=r"got KMeans\(.*Did you mean 'k-means'\?"):
-        make_clusterer(sklearn_cluster.KMeans(3))
+        make_clusterer(KMeans(3))
 
 
 def test_what_is_like_nothing_gets_no_guess():

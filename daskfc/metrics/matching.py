@@ -1,14 +1,13 @@
 """The best one-to-one matching of predicted clusters with true classes."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from daskfc.arrays import Ints
 from daskfc.errors import InvalidInput
 
 __all__ = ["contingency", "match_labels"]
-
-Ints = NDArray[np.int64]
 
 
 def _codes(labels: ArrayLike, whose: str) -> Ints:

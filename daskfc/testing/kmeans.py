@@ -11,14 +11,13 @@ from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
+from daskfc.arrays import Floats
 from daskfc.errors import InvalidInput, PartyError
 from daskfc.federation import Federation, Message, PerClient, array
 from daskfc.linalg import squared_distances
 from daskfc.secure.kmeans import DistributedKMeans, nearest_labels, own_clusters
 
 __all__ = ["KMeansTests", "dealt", "inertia_of", "rows_for_tests"]
-
-Floats = NDArray[np.float64]
 
 
 class ToldClusters(Message, route="client → caller", reveals="to the caller the cluster of rows"):

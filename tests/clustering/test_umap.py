@@ -31,7 +31,7 @@ def digits():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("min_dist", "n_components"), [(0.0, 2), (0.1, 3)])
 def test_the_map_is_the_one_of_the_library(digits, min_dist, n_components):
-    library = pytest.importorskip("umap")
+    library = pytest.importorskip("umap", reason="needs daskfc[umap]")
     X, n, k = digits[0], len(digits[0]), 15
     graph = nearest_of_points(X, k - 1)
     clusterer = UMAP(k, min_dist, n_components, n_epochs=60)

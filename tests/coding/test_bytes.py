@@ -71,7 +71,7 @@ def test_passes_its_test_at_the_extremes(engine):
 
 def test_saturation_is_found(monkeypatch, caplog):
     """As uint8 x int8 kernels without VNNI add pairs in 16 bits."""
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime", reason="needs daskfc[fast]")
 
     def saturating(a, b, out):
         pairs = [
@@ -95,7 +95,7 @@ def test_saturation_is_found(monkeypatch, caplog):
 
 
 def test_saturation_is_looked_for_before_any_size(monkeypatch):
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime", reason="needs daskfc[fast]")
     int8._saturates.cache_clear()
     monkeypatch.setattr(int8, "_product", lambda a, b, out: np.full_like(out, 2**15 - 1))
     assert "saturate on this processor" in int8.available()
@@ -115,7 +115,7 @@ def test_without_a_kernel(monkeypatch, caplog):
 @pytest.fixture
 def fresh_session():
     """A session of onnxruntime made now, and forgotten afterwards."""
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime", reason="needs daskfc[fast]")
     int8._session.cache_clear()
     yield
     int8._session.cache_clear()
@@ -212,7 +212,7 @@ def test_other_processors_get_another_kernel(monkeypatch):
 
 @pytest.mark.parametrize("setting", [{"CPU_NAME": "generic"}, {"ENABLE_AVX": 0}])
 def test_numba_told_to_compile_for_less(monkeypatch, setting):
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="needs daskfc[fast]")
     for name, value in setting.items():
         monkeypatch.setattr(int8_vnni.numba.config, name, value)
     assert not int8_vnni._feature()

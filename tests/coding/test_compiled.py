@@ -244,7 +244,7 @@ def inverse_of(x):
 
 
 def test_compiled_functions_divide_like_numpy_and_let_other_threads_run():
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="needs daskfc[fast]")
     function = compiled.jit(inverse_of)
     assert function(4) == 0.25
     assert function(0) == np.inf  # no check of every divisor
@@ -254,7 +254,7 @@ def test_compiled_functions_divide_like_numpy_and_let_other_threads_run():
 
 
 def test_nowhere_to_keep_what_is_compiled(monkeypatch):
-    numba = pytest.importorskip("numba")
+    numba = pytest.importorskip("numba", reason="needs daskfc[fast]")
     njit = numba.njit
 
     def refuses(*functions, cache=False, **options):

@@ -95,7 +95,7 @@ def test_panels_hold_minus_two_z_from_a_cache_line_on(n, k):
 @pytest.fixture
 def host(monkeypatch):
     """What llvmlite says of the processor; numba compiles for it."""
-    binding = pytest.importorskip("llvmlite.binding")
+    binding = pytest.importorskip("llvmlite.binding", reason="needs daskfc[fast]")
     for name, value in {"CPU_NAME": None, "CPU_FEATURES": None, "ENABLE_AVX": True}.items():
         monkeypatch.setattr(int8_vnni.numba.config, name, value)
     return lambda features: monkeypatch.setattr(binding, "get_host_cpu_features", features)

@@ -33,7 +33,7 @@ def test_all_is_loaded_and_compiled_before_the_first_worker():
 @pytest.mark.long
 @pytest.mark.slow
 def test_what_nobody_has_compiled_is_compiled_elsewhere(tmp_path):
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="needs daskfc[fast]")
     misses = (
         f"import {WARM}; from daskfc.coding.residues import compiled; "
         "stats = [one.stats for one in vars(compiled).values() if hasattr(one, 'stats')]; "

@@ -210,7 +210,7 @@ def _rehearsed(stores, method, params, assumed=None, **options):
 def test_a_plan_is_what_the_ledger_says(running, case):
     kind, method, own, known = CASES[case]
     if method == "ESFMC":
-        pytest.importorskip("jax")
+        pytest.importorskip("jax", reason="JAX is not installed (daskfc[multiview])")
     params = {"n_clusters": 3, **own}
     federation, stores = running(kind)
     model = make_estimator(method, params, seed=0).fit(federation)

@@ -85,7 +85,9 @@ def content(stores):
 
 
 def dask_table():
-    return pytest.importorskip("dask.dataframe").from_pandas(TABLE, npartitions=4)
+    return pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]").from_pandas(
+        TABLE, npartitions=4
+    )
 
 
 WHOLE = {
@@ -214,7 +216,7 @@ def test_what_cannot_be_dealt_is_refused_before_anything_starts(
 
 
 def test_words_of_a_dask_table_are_told_at_once(dealt):
-    table = pytest.importorskip("dask.dataframe").from_pandas(
+    table = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]").from_pandas(
         TABLE.assign(sex=["f", "m"] * 15), npartitions=2
     )
     with pytest.raises(StoreError, match=r"'sex' of a Dask DataFrame holds no numbers.*compute"):

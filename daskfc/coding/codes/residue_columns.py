@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.coding.codes.evaluate import coded_distances
 from daskfc.coding.engines.engines import Engine, Operand, prepare, select_engine
 from daskfc.coding.residues.modular import inverse
@@ -22,7 +23,6 @@ from daskfc.coding.residues.wide import WideIntegers
 
 __all__ = ["ResidueColumns"]
 
-Ints = NDArray[np.int64]
 Places = slice | Ints
 
 _ROWS = 4096  # samples at a time

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.coding.residues.modular import inverse
 
 __all__ = ["WideIntegers"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.errors import InvalidInput
 from daskfc.federation.driver.federation import Federation
 from daskfc.federation.methods.samples import SampleDigests, mixed_digests
 
 __all__ = ["Linked", "link_views", "linked", "views_of"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

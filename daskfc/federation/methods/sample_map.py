@@ -1,9 +1,9 @@
 """A map of some samples for the caller, from what the server knows of them anyway."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc import seeds
+from daskfc.arrays import Floats, Ints
 from daskfc.federation.messages.declaration import Message, array
 from daskfc.linalg import plane_of_distances, plane_of_points
 
@@ -13,9 +13,6 @@ MAPPED = 2000
 """Ours: samples of a map. More dots cover each other, and are more that is told."""
 
 _STEPS = 255  # ours: places along the longer side; a dot is as wide as three of them
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class SampleMap(

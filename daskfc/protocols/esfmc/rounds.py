@@ -100,7 +100,11 @@ class Rounds:
         return self.aligned and (number > 1 or self.at_server.recipe == "paper")
 
     def _may_end(self, number: int) -> bool:
-        """Whether unchanged labels may end the rounds: the first has clients' own labels."""
+        """Whether unchanged labels may end the rounds.
+
+        In the first round heads learn their clients' own labels. Where heads label samples, two
+        rounds on the server's labels must follow.
+        """
         return number > (1 if self.complete else 2)
 
     def _filled(self, number: int) -> bool:

@@ -1,15 +1,13 @@
 """Federated k-means: the steps of clients besides those of `daskfc.secure.kmeans`."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.federation import LabelledSamples, own_labels
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.stores import ClientStore
 
 __all__ = ["labelled_new", "own_rows"]
-
-Floats = NDArray[np.float64]
 
 
 def own_rows(data: ClientStore) -> Floats:

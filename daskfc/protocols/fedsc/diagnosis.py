@@ -40,7 +40,11 @@ def reconstruction_of(
     ridge: float,
     noise: Noise | None,
 ) -> Reconstruction:
-    """Compare rows' inner products with the kernel of true samples; NaN is no bound."""
+    """Compare K̂, the inner products of rows, with the kernel of the client's true samples.
+
+    `samples` may be perturbed. The bound is Theorem 3.8's with noise on the factors, else 3.1's;
+    NaN with coefficients of an older dictionary or noise relative to the factors' spread.
+    """
     X = data.rows(0, data.n_samples)
     B = rows.values if isinstance(rows, Noised) else rows
     error, squares = 0.0, []

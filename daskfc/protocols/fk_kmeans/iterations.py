@@ -43,7 +43,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class IterationReport:
-    """An iteration's relative change, eigenvalues before shrinking by λ, and clients' uploads."""
+    """An iteration's relative change, eigenvalues before shrinking by λ, and uploads (Section 5.2).
+
+    `n_floats` of all clients include superfluous Lanczos products, and are 0 for earlier starts.
+    """
 
     change: float
     values: NDArray[np.float64]

@@ -61,7 +61,10 @@ def told_eigenpairs(
     n_eigenvectors: int,
     n_products: int = 0,
 ) -> Eigenpairs:
-    """Return the eigenpairs to send: all above η λ, at least s; refuse if none is positive."""
+    """Return the eigenpairs to send, from descending ones: all above η λ, and at least s.
+
+    λ is the (k + 2)-th eigenvalue of the first iteration (Section 6.1). Refuse if none is positive.
+    """
     number = 1 if before is None else before.number + 1
     threshold = max(float(values[n_clusters + 1]), 0.0) if before is None else before.threshold
     n = n_kept(values, threshold, number, n_eigenvectors)

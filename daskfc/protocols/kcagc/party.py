@@ -154,7 +154,11 @@ def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
 def cluster_locally(
     rows: Floats, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
 ) -> LocalClusters:
-    """Return the own clusters (Protocol 3, line 3); with "global-norm" those of directions."""
+    """Return the participant's own clusters of its own columns (Protocol 3, line 3).
+
+    With "global-norm" they are clusters of directions: a row's norm relative to other participants'
+    says nothing about similarity in the own columns.
+    """
     if basis == "global-norm":
         rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
@@ -183,7 +187,11 @@ def measure(
     variant: str,
     n_refine: int,
 ) -> Floats:
-    """Return squared distances d^l (n, centres) for the sum; refuse any not announced."""
+    """Return squared distances d^l (n, centres of all runs) in own columns (Protocol 2, line 4).
+
+    Raise PrivacyError for distances that the run did not announce: of samples where virtual nodes
+    are clustered without refinement, or to centres where landmarks were announced.
+    """
     if not request.nodes.size and not request.labels.size:
         return np.empty((len(rows), 0))
     to_means = bool(request.labels.size)

@@ -39,6 +39,7 @@ def stage_rows(timing: Mapping[str, float]) -> list[list[str]]:
     return [
         [key.removesuffix("_s").replace("_", " "), seconds_in_words(seconds)]
         for key, seconds in timing.items()
+        if seconds is not None  # JSON has no NaN, which another package's method may have told
     ]
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
+from daskfc.arrays import Floats
 from daskfc.clustering.clusterers.clusterer import noting_convergence
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.secure.kmeans.clusters import KMeansPlan
@@ -41,7 +42,6 @@ __all__ = [
     "solved",
 ]
 
-Floats = NDArray[np.float64]
 
 _LOCAL_STARTS = 3  # ours: any constant factor of the least cost will do for B_i
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from daskfc.arrays import Floats, Ints
+
 __all__ = [
     "SMALLEST",
     "clusters_of_groups",
@@ -28,46 +30,44 @@ __all__ = [
     "split_groups",
 ]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 SMALLEST = 5  # ours, as profiles have it; no caller can lower it
 _BLOCK = 16384  # ours: rows at a time, so that no step holds squares of all rows
 
 
-def split_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
+def split_groups(counts: Ints, held: Booleans, least: int = SMALLEST) -> Ints:
     """Return the new group, from 0 on, of rows by their old group and nearest centre, (m, k)."""
     ids, alone, home = _parts(counts, held, least)
     return np.where(alone, ids, np.take_along_axis(ids, home[:, None], axis=1))
 
 
-def fresh_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
+def fresh_groups(counts: Ints, held: Booleans, least: int = SMALLEST) -> Ints:
     """Return the numbers of new groups with unknown sums: the parts of groups that split."""
     ids, alone, _ = _parts(counts, held, least)
-    fresh: Integers = ids[alone & (alone.sum(axis=1, keepdims=True) > 1)]
+    fresh: Ints = ids[alone & (alone.sum(axis=1, keepdims=True) > 1)]
     return fresh
 
 
-def clusters_of_groups(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
+def clusters_of_groups(counts: Ints, held: Booleans, least: int = SMALLEST) -> Ints:
     """Return the cluster of each new group: where all its rows are but those that are too few."""
-    found: Integers = np.nonzero(_parts(counts, held, least)[1])[1]
+    found: Ints = np.nonzero(_parts(counts, held, least)[1])[1]
     return found
 
 
-def _home(counts: Integers, held: Booleans) -> Integers:
+def _home(counts: Ints, held: Booleans) -> Ints:
     """Return the cluster of each group's largest part of enough clients, which small ones join."""
-    home: Integers = (counts * (1 + held * (counts.sum(axis=1, keepdims=True) + 1))).argmax(axis=1)
+    home: Ints = (counts * (1 + held * (counts.sum(axis=1, keepdims=True) + 1))).argmax(axis=1)
     return home
 
 
-def _parts(counts: Integers, held: Booleans, least: int) -> tuple[Integers, Booleans, Integers]:
+def _parts(counts: Ints, held: Booleans, least: int) -> tuple[Ints, Booleans, Ints]:
     alone, home = held & (counts >= least), _home(counts, held)
     alone[np.arange(len(counts)), home] = True
     return (np.cumsum(alone) - 1).reshape(counts.shape), alone, home
 
 
-def last_clusters(counts: Integers, held: Booleans, least: int = SMALLEST) -> Integers:
+def last_clusters(counts: Ints, held: Booleans, least: int = SMALLEST) -> Ints:
     """Return the cluster that rows count for in the last sums, by group and nearest centre, (m, k).
 
     The groups' sums are known, so the last sums reveal those of rows that leave home: edges of a
@@ -83,7 +83,7 @@ def last_clusters(counts: Integers, held: Booleans, least: int = SMALLEST) -> In
     return np.where(_joined(moves + moves.T, least)[home] & leaves, np.arange(k), home[:, None])
 
 
-def _joined(edges: Integers, least: int) -> Booleans:
+def _joined(edges: Ints, least: int) -> Booleans:
     """Remove edges until at least `least` cross every cut of a connected part; return the rest."""
     left = np.triu(edges, 1)
     while True:
@@ -97,7 +97,7 @@ def _joined(edges: Integers, least: int) -> Booleans:
         left[few[:, 0], few[:, 1]] = 0
 
 
-def moments_about(rows: Floats, groups: Integers, n_groups: int, origin: Floats) -> Floats:
+def moments_about(rows: Floats, groups: Ints, n_groups: int, origin: Floats) -> Floats:
     """Return a client's count, Σ (x - origin), Σ (x - origin)² of groups, (n_groups, 1 + 2 s)."""
     total = np.zeros((n_groups, 1 + 2 * rows.shape[1]))
     for start in range(0, len(rows), _BLOCK):

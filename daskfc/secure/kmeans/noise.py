@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
+from daskfc.arrays import Floats
 from daskfc.checks import check_params, integer, real
 from daskfc.coding import SecretKey
 from daskfc.federation.steps.rules import Announced, Rule, at_most_honest, takes
@@ -36,7 +36,6 @@ __all__ = [
     "updated",
 ]
 
-Floats = NDArray[np.float64]
 
 _FLOOR = 2.0  # ours: a count below this many of its own σ is taken for noise
 _STEP = 0.05  # ours: of the largest norm, by which a split centre moves to either side

@@ -9,8 +9,8 @@ Messages    a sum of s numbers               once, how many rows there are
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.privacy import REACH_OF_NOISE
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_enough
@@ -20,8 +20,6 @@ from daskfc.secure.kmeans.noise import LloydNoise, centers_in_ball, noisy_sums, 
 from daskfc.secure.sums import Aggregation, Total
 
 __all__ = ["KMeansOnNoisySums"]
-
-Floats = NDArray[np.float64]
 
 
 class KMeansOnNoisySums(DistributedKMeans):

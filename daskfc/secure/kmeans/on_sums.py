@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.arrays import Floats, Ints
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_enough
@@ -53,8 +53,6 @@ from daskfc.seeds import generator, integer_seed
 
 __all__ = ["POINTS", "KMeansOnSums", "Search", "advanced", "begun"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 POINTS = 4  # ours: about which squares are told in a start, at most, one a clustering
 _DRAWN = 4000  # ours: rows drawn to represent all groups, at most
@@ -178,8 +176,7 @@ def _warn_of(held_back: int, clients: int) -> None:
 
 def own_sums(rows: Floats) -> Floats:
     """Return the sum of a client's rows, (s,)."""
-    total: Floats = check_rows(rows).sum(axis=0)
-    return total
+    return np.asarray(check_rows(rows).sum(axis=0))
 
 
 def first_moments(rows: Floats, bound: float) -> Floats:
@@ -191,11 +188,11 @@ def own_squares(rows: Floats, proposal: KMeansProposal, site: SiteRules = FREE) 
     """Return the sum of the squares of a client's rows about the mean of all, (s,)."""
     # Their magnitude leaves without a mask: about many points it would tell where the rows are.
     site.once().hold_few("points for squares of k-means", proposal.origin.tobytes(), POINTS)
-    total: Floats = np.square(rows - proposal.origin).sum(axis=0)
-    return total
+    s = rows.shape[1]
+    return moments_about(rows, first_groups(rows), 1, proposal.origin)[0, 1 + s :]
 
 
-def first_groups(rows: Floats) -> Integers:
+def first_groups(rows: Floats) -> Ints:
     """Return the first group of each row, 0 for all."""
     return np.zeros(len(rows), dtype=np.int64)
 
@@ -206,26 +203,26 @@ def all_moments(rows: Floats, proposal: KMeansProposal, bound: float) -> Floats:
     return moments * units(bound, rows.shape[1])
 
 
-def own_nearest(rows: Floats, proposal: KMeansProposal) -> Integers:
+def own_nearest(rows: Floats, proposal: KMeansProposal) -> Ints:
     """Return the nearest centre of each of a client's rows."""
     return nearest_labels(rows, proposal.centers)
 
 
-def own_counts(groups: Integers, nearest: Integers, proposal: KMeansProposal) -> Floats:
+def own_counts(groups: Ints, nearest: Ints, proposal: KMeansProposal) -> Floats:
     """Return `counts_and_holder` of a client's rows by group and nearest centre, (m, k)."""
     m, k = proposal.n_groups, len(proposal.centers)
     found = np.bincount(groups * k + nearest, minlength=m * k).reshape(m, k)
     return counts_and_holder(found.astype(np.float64))
 
 
-def next_groups(groups: Integers, nearest: Integers, counts: KMeansCounts) -> Integers:
+def next_groups(groups: Ints, nearest: Ints, counts: KMeansCounts) -> Ints:
     """Return the new groups of a client's rows, split where parts are large enough."""
-    split: Integers = split_groups(counts.counts, counts.held, counts.least)[groups, nearest]
+    split: Ints = split_groups(counts.counts, counts.held, counts.least)[groups, nearest]
     return split
 
 
 def fresh_moments(
-    rows: Floats, groups: Integers, proposal: KMeansProposal, counts: KMeansCounts, bound: float
+    rows: Floats, groups: Ints, proposal: KMeansProposal, counts: KMeansCounts, bound: float
 ) -> Floats:
     """Return a client's part of the sums over new groups, in `units`."""
     fresh = fresh_groups(counts.counts, counts.held, counts.least)
@@ -237,8 +234,8 @@ def fresh_moments(
 
 def last_moments(
     rows: Floats,
-    groups: Integers,
-    nearest: Integers,
+    groups: Ints,
+    nearest: Ints,
     proposal: KMeansProposal,
     counts: KMeansCounts,
     bound: float,
@@ -320,7 +317,7 @@ def advanced(
     return _with_centers(after, plan) if centers is None else replace(after, centers=centers)
 
 
-def _moved(search: Search, clusters: Integers, plan: KMeansPlan) -> Search:
+def _moved(search: Search, clusters: Ints, plan: KMeansPlan) -> Search:
     """Return the search with the means of clusters of whole groups, a round of Lloyd's."""
     counts, sums, squares = _columns(search.moments)
     k = len(search.centers)

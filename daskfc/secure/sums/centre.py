@@ -10,15 +10,13 @@ Messages    of the sum   client → server   once; d + 1 numbers
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.federation import Federation, Local, Message, array
 from daskfc.secure.sums.total import Aggregation, Total
 from daskfc.stores import ClientStore
 
 __all__ = ["Centre", "agree_on_centre", "centre_of_total", "sum_of_rows"]
-
-Floats = NDArray[np.float64]
 
 
 class Centre(

@@ -46,7 +46,10 @@ def adam(
     temperature: Array,
     noise: Array,
 ) -> tuple[Array, Moments]:
-    """Return Adam's step plus Eq. (7)'s noise, which is not preconditioned like the gradient."""
+    """Return Adam's step with the noise of Eq. (7) added, and the new moments.
+
+    The noise is not preconditioned like the gradient: this samples from no known distribution.
+    """
     steps = moments.steps + 1
     first = _BETA_1 * moments.first + (1.0 - _BETA_1) * gradient
     second = _BETA_2 * moments.second + (1.0 - _BETA_2) * gradient**2

@@ -82,7 +82,10 @@ def virtual_nodes(
     kind: VirtualNode = "intersection",
     labels: NDArray[np.integer] | None = None,
 ) -> Floats:
-    """Return columns (v, w) of virtual nodes: intersections' means, or local clusters' centres."""
+    """Return columns (v, w) of virtual nodes: means of intersections, as in Section 3.4.
+
+    "local-centre" takes centres of local clusters (Protocol 3, line 15), which needs `labels`.
+    """
     constraint = one_of("intersection", "local-centre")
     check_params("virtual_nodes", {"kind": kind}, {"kind": constraint})
     if (labels is None) == (kind == "local-centre"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, quantise
 from daskfc.errors import InvalidInput
 from daskfc.federation import Message
@@ -27,9 +28,6 @@ __all__ = [
     "quantised_rows",
     "summarise_rows",
 ]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class RowSummary(
@@ -52,7 +50,7 @@ class RowSummary(
 class QuantisedRows:
     """Integer rows round(S B_p), (N_p, d), with a digest and the multiplier of any noise."""
 
-    rows: Integers
+    rows: Ints
     digest: str
     noise_multiplier: float | None
 

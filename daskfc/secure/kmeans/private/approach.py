@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.linalg.symmetric import matrix_of
 from daskfc.privacy import clip_rows
 from daskfc.secure.kmeans.clusters import KMeansPlan, check_enough
@@ -31,7 +32,6 @@ from daskfc.seeds import generator, integer_seed
 
 __all__ = ["OVER", "Approach", "approached", "ended", "reach_of", "started"]
 
-Floats = NDArray[np.float64]
 
 OVER = 4  # ours: first centres for each cluster
 _POINTS = 100  # ours: drawn for each of these

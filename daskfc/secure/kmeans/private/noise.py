@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.coding import SecretKey
 from daskfc.federation.steps.rules import at_most_honest, takes
 from daskfc.linalg.symmetric import packed
@@ -31,7 +31,6 @@ __all__ = [
     "offsets_within",
 ]
 
-Floats = NDArray[np.float64]
 
 SEEDING = 3  # ours: rounds with more centres than clusters
 _BLOCK = 4096  # ours: rows at a time

@@ -11,7 +11,6 @@ Messages    a sum of s numbers                  once, how many rows there are
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.privacy import REACH_OF_NOISE
@@ -29,8 +28,6 @@ from daskfc.secure.kmeans.private.noise import (
 from daskfc.secure.sums import Aggregation, Total
 
 __all__ = ["KMeansOnNoisyOffsets"]
-
-Floats = NDArray[np.float64]
 
 
 class KMeansOnNoisyOffsets(DistributedKMeans):
