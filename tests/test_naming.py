@@ -1,7 +1,7 @@
 """Names that people write otherwise."""
 
 import pytest
-from sklearn.cluster import KMeans
+from sklearn import cluster
 
 from daskfc.clustering import CLUSTERERS, KMeans, KMedoids, make_clusterer
 from daskfc.errors import InvalidInput
@@ -63,7 +63,7 @@ def test_what_may_have_been_meant_comes_last(made, meant):
 
 def test_a_clusterer_of_scikit_learn_is_named():
     with pytest.raises(InvalidInput, match=r"got KMeans\(.*Did you mean 'k-means'\?"):
-        make_clusterer(KMeans(3))
+        make_clusterer(cluster.KMeans(3))
 
 
 def test_what_is_like_nothing_gets_no_guess():

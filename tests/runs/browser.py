@@ -75,11 +75,8 @@ def pages_on_paper(page, folder):
 def looked_at(page, folder, widths, *, dark=False):
     """Return what axe says of a page, by width of the window."""
     chromium()
-    axe = (
-        files(pytest.importorskip("axe_core_python", reason="needs axe-core-python"))
-        .joinpath("axe.min.js")
-        .read_text("utf-8")
-    )
+    package = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
+    axe = files(package).joinpath("axe.min.js").read_text("utf-8")
     for_script = axe.replace("</script", "<\\/script")
     text = (
         f'<!doctype html><body><script id="axe" type="text/plain">{for_script}</script>'

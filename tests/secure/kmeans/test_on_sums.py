@@ -170,6 +170,13 @@ def test_squares_are_told_about_few_points():
         own_squares(rows, KMeansProposal(centers, np.full(3, -1.0), 0), site)
 
 
+def test_sums_of_many_rows_on_one_side_are_within_the_bound():
+    rows = np.repeat([[1.0], [-1.0]], 512, axis=0)
+    bound = power_of_four(len(rows))
+    found = moments_about(rows[:512], np.zeros(512, dtype=int), 1, np.zeros(1))
+    assert np.abs(found * units(bound, 1)).max() <= bound
+
+
 def test_all_groups_that_are_opened_have_enough_rows():
     rows, k = rows_for_tests("digits")
     _, federation = fitted(rows, k)
