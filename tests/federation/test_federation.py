@@ -107,9 +107,10 @@ def test_an_error_that_nobody_waits_for_is_logged_as_dasks(federation, monkeypat
     loop = federation.dask_client.loop.asyncio_loop
     monkeypatch.setattr(loop, "default_exception_handler", told.append)
     monkeypatch.setattr(connection._dasks, "debug", lambda *what, **more: logged.append(more))
+    ours = AllExit()  # with which Dask ends its own waiting
 
     async def fails():
-        raise AllExit  # with which Dask ends its own waiting
+        raise ours
 
     async def leave():
         task = asyncio.ensure_future(fails())
@@ -118,9 +119,9 @@ def test_an_error_that_nobody_waits_for_is_logged_as_dasks(federation, monkeypat
         gc.collect()
 
     federation.dask_client.sync(leave)
-    assert not told
-    (one,) = logged
-    assert type(one["exc_info"]) is AllExit
+    assert not [context for context in told if context.get("exception") is ours]
+    # Dask's own waiting may end in the same moment and be logged beside it.
+    assert [more["exc_info"] for more in logged].count(ours) == 1
 
 
 def test_rounds_are_counted_from_the_start_of_a_run(federation):
