@@ -114,7 +114,7 @@ class SecureDistancesTests:
         X = self._truth(federation, distances, rows)
         stores = federation.on_clients(opened, PerClient(new), clients=tuple(new))
         seen = 0
-        for panel in distances.to_new_samples(stores):
+        for panel in distances.to_new_samples(stores)[1]:
             theirs = ClientStore.open(new[panel.owner]).rows(panel.start, panel.stop)
             found = federation.publish(to_new, panel.columns).values
             self._close(found, cdist(X, theirs, "sqeuclidean"))

@@ -297,7 +297,13 @@ def predict_panel(
     return clusterer.predict(found.clustering, distances.T)
 
 
-def new_labels(panels: Mapping[str, Sequence[np.ndarray]]) -> dict[str, ClientLabels]:
-    """Return each client's labels of its new samples, one panel after the other."""
+def new_labels(
+    panels: Mapping[str, Sequence[np.ndarray]], plan: RowPlan | None
+) -> dict[str, ClientLabels]:
+    """Return each client's labels of its new samples, which a plan orders where it has columns."""
     none = np.empty(0, dtype=np.int64)
-    return {client: ClientLabels(np.concatenate([none, *own])) for client, own in panels.items()}
+    joined = {owner: np.concatenate([none, *own]) for owner, own in panels.items()}
+    if plan is not None:
+        ordered = np.concatenate([none, *joined.values()])
+        joined = {client: ordered[rows] for client, rows in plan.positions.items()}
+    return {client: ClientLabels(labels) for client, labels in joined.items()}

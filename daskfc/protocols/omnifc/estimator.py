@@ -483,18 +483,17 @@ class OmniFC(FederatedClusterer):
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
-        fitted, panels = self._fitted, {name: list[Local]() for name in new}
-        if fitted is None or self.split != "samples":
-            what = f"reveal={self.reveal!r}" if fitted is None else f"split={self.split!r}"
-            raise InvalidInput(f"OmniFC with {what} cannot place new samples. Fit again with them.")
-        for panel in fitted.distances.to_new_samples(new):
-            panels[panel.owner].append(
-                federation.on_server(
-                    clusters.predict_panel,
-                    fitted.clustering,
-                    panel.columns,
-                    clusterer=fitted.clusterer,
-                )
+        fitted = self._fitted
+        if fitted is None:
+            raise InvalidInput(
+                f"OmniFC with reveal={self.reveal!r} cannot place new samples. Fit again with them."
             )
-        labels = federation.tell(clusters.new_labels, panels, clients=tuple(new))
-        return federation.publish(labelled_new, new, labels, party=tuple(new), wait=False)
+        found, clusterer = {name: list[Local]() for name in new}, fitted.clusterer
+        plan, panels = fitted.distances.to_new_samples(new)
+        for panel in panels:
+            given = (fitted.clustering, panel.columns)
+            label = federation.on_server(clusters.predict_panel, *given, clusterer=clusterer)
+            found.setdefault(panel.owner, []).append(label)
+        once = splits.with_all_samples({n: self._contract.columns[n] for n in new}, self.split)
+        told = federation.tell(clusters.new_labels, found, plan, clients=once)
+        return federation.publish(labelled_new, new, told, party=once, wait=False)

@@ -14,28 +14,18 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.parties import party, server
-from daskfc.secure.distances.parties.messages import CodedDistances
-from daskfc.secure.distances.parties.server import Columns, Tiles
+from daskfc.secure.distances.parties.messages import CodedDistances, NewSamples
+from daskfc.secure.distances.parties.server import Columns, RowPlan, Tiles
 from daskfc.secure.distances.routes import columns as exact
-from daskfc.secure.distances.routes import rows
+from daskfc.secure.distances.routes import grids, rows
 from daskfc.secure.distances.routes.blocks import compute_blocks
 from daskfc.secure.distances.routes.evaluation import Evaluation
-from daskfc.secure.distances.routes.grids import (
-    Held,
-    Place,
-    choose_grid,
-    nearest_apart,
-    place_of_samples,
-    refuse_far_samples,
-)
-from daskfc.secure.distances.routes.new_panels import NewPanel, new_panels
+from daskfc.secure.distances.routes.new_panels import NewPanel, new_panels, panels_of_columns
 from daskfc.secure.distances.sizing.memory import NOBODY, Reader
 from daskfc.secure.distances.sizing.sizing import COLUMN_ROWS, Sizing
 from daskfc.stores import ClientStore
 
 __all__ = ["NewPanel", "SecureDistances"]
-
-ENCODED_ROWS = 4096  # ours: rows encoded at once; K r k 4096 bytes, 51 MB for MNIST
 
 
 class SecureDistances:
@@ -99,7 +89,7 @@ class SecureDistances:
         federation: Federation,
         code: LagrangeCode,
         system: ResidueSystem,
-        place: Place,
+        place: grids.Place,
         *,
         own: PerClient[Local] | None = None,
         hide_segments: bool = True,
@@ -133,7 +123,7 @@ class SecureDistances:
         tolerance: float,
         max_abs: float | None = None,
         resolve: float | None = None,
-        held: Held | None = None,
+        held: grids.Held | None = None,
         **options: Any,
     ) -> Self:
         """Create the distances of the samples in the clients' stores.
@@ -168,8 +158,8 @@ class SecureDistances:
         Samples much farther from the origin than apart are centred on their mean, which all then
         learn, rounded; a client's columns on one that nobody learns.
         """
-        place = place_of_samples(federation, code, max_abs, held)
-        system = choose_grid(federation, code, place, tolerance=tolerance, resolve=resolve)
+        place = grids.place_of_samples(federation, code, max_abs, held)
+        system = grids.choose_grid(federation, code, place, tolerance=tolerance, resolve=resolve)
         return cls(federation, code, system, place, **options)
 
     def finer(self, resolve: float) -> Self:
@@ -186,7 +176,9 @@ class SecureDistances:
             As `of_samples`.
         """
         place = self._place
-        system = choose_grid(self.federation, self.code, place, tolerance=0.5, resolve=resolve)
+        system = grids.choose_grid(
+            self.federation, self.code, place, tolerance=0.5, resolve=resolve
+        )
         return type(self)(self.federation, self.code, system, place, **self._options)
 
     @classmethod
@@ -237,7 +229,7 @@ class SecureDistances:
             mean_square=public.radius**2 or None,
         )
         kept = federation.on_clients(rows.quantised_rows, own, system=system, purpose="clustered")
-        return cls(federation, code, system, Place(plan, public), own=kept, **options)
+        return cls(federation, code, system, grids.Place(plan, public), own=kept, **options)
 
     @property
     def dropped(self) -> dict[str, str]:
@@ -246,7 +238,7 @@ class SecureDistances:
 
     def nearest_apart(self) -> float:
         """Return a small squared distance between different samples of one client."""
-        return nearest_apart(self.federation, self._place)
+        return grids.nearest_apart(self.federation, self._place)
 
     def refuse_far_samples(self, why: str) -> None:
         """Have clients refuse samples that lie too far from the others, naming columns.
@@ -256,7 +248,7 @@ class SecureDistances:
         OverflowRefused
             By the client with the farthest samples.
         """
-        refuse_far_samples(self.federation, self._place, why)
+        grids.refuse_far_samples(self.federation, self._place, why)
 
     def error_of(self, squared: float) -> float:
         """Return the error that the grid may leave in a squared distance of that size."""
@@ -437,22 +429,36 @@ class SecureDistances:
         what = f"columns {turn} of samples"
         return self._evaluation.columns(ask, self.n_samples, COLUMN_ROWS, what, known, system)
 
-    def to_new_samples(self, new: PerClient[Local[ClientStore]]) -> Iterator[NewPanel]:
+    def to_new_samples(
+        self, new: PerClient[Local[ClientStore]]
+    ) -> tuple[Local[RowPlan] | None, Iterator[NewPanel]]:
         """Compute the distances of all rows to the samples of other stores, panel by panel.
 
         Parameters
         ----------
         new : PerClient of Local
-            Open stores at some clients.
+            Open stores at some clients; at all of the same samples, where these hold columns.
 
-        Yields
+        Returns
+        -------
+        Local or None
+            At the server: the order of the new samples, where clients hold columns.
+        iterator of NewPanel
+            In that order, or that of `new`; the columns are dropped with it.
+
+        Raises
         ------
-        NewPanel
-            In the order of `new`; the columns are dropped with it.
+        InvalidInput, OverflowRefused
+            As `of_samples`; and for new samples farther out than the range of those of fit.
         """
-        for owner, store in new.items():
-            count = self.federation.publish(party.describe_new, store, party=owner).n_samples
-            yield from self._panels(party.encode_new, owner, count, store, self._place.centre)
+        if self._place.of_columns is None:
+            self._encode()
+            return None, self._panels(party.describe_new, new, *self._place.encoding, new)
+        place = grids.place_of_new_columns(self.federation, self._place, new)
+        self._encode()
+        coded = self._evaluation.assembled(place.public, place.plan, *place.encoding, new)
+        n_new = place.public.n_samples
+        return place.plan, panels_of_columns(self._evaluation, self.n_samples, coded, n_new)
 
     def quantised(self, own: PerClient[Local]) -> PerClient[Local]:
         """Round new rows at some clients to the grid of the clustered ones, for `to_new_rows`."""
@@ -473,26 +479,19 @@ class SecureDistances:
         NewPanel
             In the order of the clients; the columns are dropped with it.
         """
-        for owner, kept in own.items():
-            count = self.federation.publish(rows.count_rows, kept, party=owner).n_samples
-            yield from self._panels(rows.encode_quantised, owner, count, kept)
+        self._encode()
+        return self._panels(rows.count_rows, own, rows.encode_quantised, own)
 
     def _panels(
-        self, step: Callable[..., Any], owner: str, n_rows: int, *kept: Any
+        self, count: Callable[..., NewSamples], new: PerClient[Local], *encoding: Any
     ) -> Iterator[NewPanel]:
-        self._encode()  # not done yet if every block was already there
-        yield from new_panels(self._evaluation, self.n_samples, step, owner, n_rows, *kept)
+        for owner, own in new.items():
+            n_rows = self.federation.publish(count, own, party=owner).n_samples
+            yield from new_panels(self._evaluation, self.n_samples, owner, n_rows, *encoding)
 
     def _encode(self) -> None:
         """Have every client share out its rows, once."""
         if self._evaluation.is_ready:
             return
-        places = [
-            (client, start, min(start + ENCODED_ROWS, size))
-            for client, size in zip(
-                self.federation.clients, self._place.public.samples.tolist(), strict=True
-            )
-            for start in range(0, size, ENCODED_ROWS)
-        ]
-        own = (rows.encode_quantised, self.own)
-        self._evaluation.encode(places, self.plan, *(own if self.own else self._place.encoding))
+        own = (rows.encode_quantised, self.own) if self.own else self._place.encoding
+        self._evaluation.encode(self._place.public, self.plan, *own)

@@ -398,11 +398,10 @@ def test_a_grid_that_some_rows_do_not_fit_is_refused_for_all(start, stop):
 def test_a_caller_chooses_no_point_to_see_rows_from():
     announced = Announced({"n_colluding": 1}, clients=("a", "b", "c"))
     code, names = choose_code(3, None, None, None), ["a", "b", "c"]
-    for step in (party.encode_rows, party.encode_new):
-        given = {"code": code, "evaluators": names}
-        assert broken_rule(step, given, announced) is None
-        told = broken_rule(step, {**given, "centre": Centre(np.zeros(2))}, announced)
-        assert told == "'centre' must be None, unless a message tells it"
+    given = {"code": code, "evaluators": names}
+    assert broken_rule(party.encode_rows, given, announced) is None
+    told = broken_rule(party.encode_rows, {**given, "centre": Centre(np.zeros(2))}, announced)
+    assert told == "'centre' must be None, unless a message tells it"
 
 
 def test_describe_tells_a_rounded_radius_or_none(X):

@@ -28,6 +28,7 @@ __all__ = [
     "describe_columns",
     "encode_columns",
     "plan_of_columns",
+    "plan_of_new_columns",
     "refuse_far_columns",
 ]
 
@@ -83,10 +84,14 @@ def describe_columns(
     max_abs: float | None,
     centre: bool,
     balance: bool,
+    new: ClientStore | None = None,
     site: SiteRules = FREE,
 ) -> SampleSummary:
-    """Report the client's samples as `describe` does, as it sees them."""
-    return described(data, key, durable_secret, max_abs, _seen(data, centre, balance, site))
+    """Report the client's samples, or `new` ones, as `describe` does, as it sees its samples."""
+    seen = _seen(data, centre, balance, site)
+    if new is not None:  # under another key: the server sees no ids of the fit in them
+        data, key = new, key.derive("new samples")
+    return described(data, key, durable_secret, max_abs, seen)
 
 
 @takes(balance=as_announced("balance"))
@@ -117,6 +122,7 @@ def encode_columns(
     secret: SecretKey,
     centre: bool,
     balance: bool,
+    new: ClientStore | None = None,
     *,
     start: int,
     stop: int,
@@ -125,10 +131,10 @@ def encode_columns(
     evaluators: Sequence[str],
     site: SiteRules = FREE,
 ) -> dict[str, CodedRows]:
-    """Share out the client's columns of some samples; see `encode_rows`."""
+    """Share out the client's columns of some samples, or `new` ones; see `encode_rows`."""
     how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
     seen = _seen(data, centre, balance, site)
-    return encoded(data, secret, seen, site, start=start, stop=stop, **how)
+    return encoded(data, new, secret, seen, site, start=start, stop=stop, **how)
 
 
 def plan_of_columns(parts: Mapping[str, SampleSummary]) -> RowPlan:
@@ -169,4 +175,18 @@ def plan_of_columns(parts: Mapping[str, SampleSummary]) -> RowPlan:
         grids=reduce(and_, (part.grids for part in parts.values())),
         problem=hash64(order.tobytes(), *map(str.encode, contents), repr(radius).encode()),
         groups=groups,
+        radii={name: part.radius for name, part in parts.items()},
     )
+
+
+def plan_of_new_columns(parts: Mapping[str, SampleSummary], fitted: RowPlan) -> RowPlan:
+    """Order new samples, which reach no farther than the fitted ones: the primes hold no more."""
+    plan = plan_of_columns(parts)
+    if plan.radius > fitted.radius:
+        far = ", ".join(name for name, own in plan.radii.items() if own > fitted.radii[name])
+        raise OverflowRefused(
+            f"new samples must lie within the range of those of fit, which the code of this run "
+            f"holds; those of {far} reach farther in their columns. Leave such samples out, or fit "
+            "again with them."
+        )
+    return plan

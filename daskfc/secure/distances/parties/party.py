@@ -55,7 +55,6 @@ __all__ = [
     "describe",
     "describe_new",
     "described",
-    "encode_new",
     "encode_rows",
     "encoded",
     "hiding_key",
@@ -200,6 +199,7 @@ def encode_rows(
     data: ClientStore,
     secret: SecretKey,
     centre: Centre | None = None,
+    new: ClientStore | None = None,
     *,
     start: int,
     stop: int,
@@ -208,14 +208,15 @@ def encode_rows(
     evaluators: Sequence[str],
     site: SiteRules = FREE,
 ) -> dict[str, CodedRows]:
-    """Quantise rows and evaluate their Lagrange polynomials at the points of `evaluators`."""
+    """Evaluate the Lagrange polynomials of quantised rows, or `new` ones, for `evaluators`."""
     seen = AS_THEY_ARE if centre is None else Seen(centre.point.tobytes())
     how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
-    return encoded(data, secret, seen, site, start=start, stop=stop, **how)
+    return encoded(data, new, secret, seen, site, start=start, stop=stop, **how)
 
 
 def encoded(
     data: ClientStore,
+    new: ClientStore | None,
     secret: SecretKey,
     seen: Seen,
     site: SiteRules,
@@ -227,6 +228,8 @@ def encoded(
     evaluators: Sequence[str],
 ) -> dict[str, CodedRows]:
     """Share out rows as they are seen; see `encode_rows`."""
+    if new is not None:  # under noise of their own, even if they are those of the fit
+        data, secret = new, secret.derive("new samples")
     # few: rows beyond a grid's range are refused, so that many grids would tell how far they lie
     grid = repr((system.scale, system.bound, seen)).encode()
     site.once().hold_few("grids of rows", grid, _GRIDS)
@@ -421,42 +424,17 @@ def describe_new(new: ClientStore) -> NewSamples:
     return NewSamples(new.n_samples)
 
 
-@takes(centre=by_message, code=AS_ANNOUNCED, evaluators=some_clients)
-def encode_new(
-    new: ClientStore,
-    secret: SecretKey,
-    centre: Centre | None = None,
-    *,
-    start: int,
-    stop: int,
-    code: LagrangeCode,
-    system: ResidueSystem,
-    evaluators: Sequence[str],
-    site: SiteRules = FREE,
-) -> dict[str, CodedRows]:
-    """Share out new samples, see `encode_rows`."""
-    return encode_rows(
-        new,
-        secret.derive("new samples"),
-        centre,
-        start=start,
-        stop=stop,
-        code=code,
-        system=system,
-        evaluators=evaluators,
-        site=site,
-    )
-
-
 def answer_new(
     coded: CodedDataset,
     hiding: HidingKey | None,
-    new: CodedRows,
+    new: CodedRows | CodedDataset,
     party: str,
     *,
     start: int,
     stop: int,
     panel: str,
+    first: int = 0,
+    last: int | None = None,
     code: LagrangeCode,
     system: ResidueSystem,
     evaluators: Sequence[str],
@@ -466,13 +444,16 @@ def answer_new(
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
     left = np.ascontiguousarray(coded.residues[:, start:stop])
+    if isinstance(new, CodedDataset):
+        right, encoding = new.residues[:, first:last], new.encoding
+    else:
+        right, encoding = share_of(new, code, system), new.fingerprint
     # every panel has its own hiding polynomial; other samples may come under the same name
-    what = ("new", coded.encoding, panel, new.fingerprint)
+    what = ("new", coded.encoding, panel, encoding)
     mask = _hiding(code, system, number, hiding, what, (start, stop))
-    right = share_of(new, code, system)
-    residues = coded_distances(left, right, system, kernel, hiding=mask)
+    residues = coded_distances(left, np.ascontiguousarray(right), system, kernel, hiding=mask)
     return CodedDistances(
-        residues, hash64(coded.encoding.to_bytes(8, "little"), str(new.fingerprint).encode())
+        residues, hash64(coded.encoding.to_bytes(8, "little"), str(encoding).encode())
     )
 
 

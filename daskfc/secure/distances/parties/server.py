@@ -79,6 +79,7 @@ class RowPlan:
     grids: int
     problem: int
     groups: Mapping[str, int] = field(default_factory=dict)
+    radii: Mapping[str, float] = field(default_factory=dict)  # where clients hold columns
 
     @property
     def n_samples(self) -> int:

@@ -1,18 +1,19 @@
 """The evaluators of a code: clients send them shares, and they return distances of shares."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
 from daskfc.secure.distances.parties import party, server
-from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock
+from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock, PublicPlan
 from daskfc.secure.distances.parties.server import Columns, RowPlan
 from daskfc.secure.distances.routes.streaming import AnswerStream
 
 __all__ = ["WINDOW", "Evaluation"]
 
+ENCODED_ROWS = 4096  # ours: rows encoded at once; K r k 4096 bytes, 51 MB for MNIST
 WINDOW = 3  # blocks in progress: one evaluated, one decoded, one requested
 
 Part = TypeVar("Part")
@@ -49,12 +50,12 @@ class Evaluation:
 
     def encode(
         self,
-        places: Iterable[tuple[str, int, int]],
+        sizes: PublicPlan,
         plan: Local[RowPlan],
         step: Callable[..., Any],
         *args: Any,
     ) -> None:
-        """Have clients share out (client, start, stop) by `step`, and evaluators order them."""
+        """Have clients share out their rows by `step`, and evaluators order them."""
         federation = self._federation
         if self._hide_segments:
             leader = self.names[0]
@@ -62,28 +63,40 @@ class Evaluation:
                 party.hiding_key, clients=[leader], receivers=self.names, evaluators=self.names
             )
             self._hiding = PerClient({name: drawn[name][leader] for name in self.names})
-        parts: dict[str, dict[str, list[Sent]]] = {
-            name: {client: [] for client in federation.clients} for name in self.names
-        }
-        for client, start, stop in places:
-            shares = self.shares(step, client, start, stop, *args)
-            for name in self.names:
-                parts[name][client].append(shares[name][client])
-        positions = federation.tell(server.row_positions, plan, clients=self.names)
-        hiding = self._hiding_at(self.names)
-        self._coded = federation.on_clients(
-            party.assemble,
-            PerClient(parts),
-            positions,
-            hiding,
-            clients=self.names,
-            code=self._code,
-            system=self.coding["system"],
-        )
+        self._coded = self.assembled(sizes, plan, step, *args)
         for done in range(len(self.names)):
             federation.report_progress("sharing", done, len(self.names), "clients")
             federation.wait(self._coded, count=done + 1)
         federation.report_progress("sharing", len(self.names), len(self.names), "clients")
+
+    def assembled(
+        self,
+        sizes: PublicPlan,
+        plan: Local[RowPlan],
+        step: Callable[..., Any],
+        *args: Any,
+    ) -> PerClient[Local[party.CodedDataset]]:
+        """Return what evaluators hold of rows that clients share out; see `encode`."""
+        federation = self._federation
+        parts: dict[str, dict[str, list[Sent]]] = {
+            name: {client: [] for client in federation.clients} for name in self.names
+        }
+        for client, size in zip(federation.clients, sizes.samples.tolist(), strict=True):
+            for start in range(0, size, ENCODED_ROWS):
+                stop = min(start + ENCODED_ROWS, size)
+                shares = self.shares(step, client, start, stop, *args)
+                for name in self.names:
+                    parts[name][client].append(shares[name][client])
+        positions = federation.tell(server.row_positions, plan, clients=self.names)
+        return federation.on_clients(
+            party.assemble,
+            PerClient(parts),
+            positions,
+            self._hiding_at(self.names),
+            clients=self.names,
+            code=self._code,
+            system=self.coding["system"],
+        )
 
     def shares(
         self,

@@ -7,7 +7,8 @@ fine as the smallest distances that labels depend on require; finer grids take m
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
@@ -15,15 +16,17 @@ from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.secure.distances.parties import by_columns, party, server
-from daskfc.secure.distances.parties.messages import PublicPlan
+from daskfc.secure.distances.parties.messages import PublicPlan, SampleSummary
 from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.secure.sums import Centre, agree_on_centre, open_sum
+from daskfc.stores import ClientStore
 
 __all__ = [
     "Held",
     "Place",
     "choose_grid",
     "nearest_apart",
+    "place_of_new_columns",
     "place_of_samples",
     "refuse_far_samples",
 ]
@@ -53,6 +56,7 @@ class Place:
     centre: Sent[Centre] | None = None  # at the clients; None is the origin
     of_columns: tuple[PerClient[bool], bool] | None = None  # who may centre, and `balance`
     n_groups: int = 1  # of clients with the same columns
+    ask: Callable[..., PerClient[Sent[SampleSummary]]] | None = None  # has columns described
 
     @property
     def encoding(self) -> tuple[Any, ...]:
@@ -85,13 +89,20 @@ def _place_of_columns(federation: Federation, held: Held, max_abs: float | None)
     """Have clients describe columns; who shares its own with nobody centres them for itself."""
     sizes = Counter(held.groups.values())
     centre = PerClient({n: max_abs is None and sizes[g] == 1 for n, g in held.groups.items()})
-    key = digest_keys(federation)
-    told = federation.ask(
-        by_columns.describe_columns, key, max_abs=max_abs, centre=centre, balance=held.balance
-    )
-    plan = federation.on_server(by_columns.plan_of_columns, told)
+    how: dict[str, Any] = {"max_abs": max_abs, "centre": centre, "balance": held.balance}
+    ask = partial(federation.ask, by_columns.describe_columns, digest_keys(federation), **how)
+    plan = federation.on_server(by_columns.plan_of_columns, ask())
     public = federation.publish(server.public_plan, plan)
-    return Place(plan, public, of_columns=(centre, held.balance), n_groups=len(sizes))
+    return Place(plan, public, None, (centre, held.balance), len(sizes), ask)
+
+
+def place_of_new_columns(
+    federation: Federation, place: Place, new: PerClient[Local[ClientStore]]
+) -> Place:
+    """Have clients describe their columns of new samples, as those of the fit."""
+    assert place.ask is not None
+    plan = federation.on_server(by_columns.plan_of_new_columns, place.ask(new=new), place.plan)
+    return replace(place, plan=plan, public=federation.publish(server.public_plan, plan))
 
 
 def choose_grid(
