@@ -495,5 +495,5 @@ class OmniFC(FederatedClusterer):
             label = federation.on_server(clusters.predict_panel, *given, clusterer=clusterer)
             found.setdefault(panel.owner, []).append(label)
         once = splits.with_all_samples({n: self._contract.columns[n] for n in new}, self.split)
-        told = federation.tell(clusters.new_labels, found, plan, clients=once)
+        told = federation.tell(clusters.new_labels, found, plan, clients=tuple(new))
         return federation.publish(labelled_new, new, told, party=once, wait=False)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, load_iris
 
 from daskfc import Federation, OmniFC
-from daskfc.coding import SecretKey
+from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError, PrivacyError, StoreError
 from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
@@ -21,6 +22,7 @@ from daskfc.secure.distances.parties.by_columns import (
     refuse_far_columns,
 )
 from daskfc.secure.distances.parties.messages import SampleSummary
+from daskfc.secure.distances.parties.party import share_of
 from daskfc.secure.distances.parties.seen import Seen
 from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore, load_storage, write_store
@@ -30,6 +32,7 @@ from tests.protocols.omnifc.test_omnifc import CLUSTERERS, FIND_CLUSTERS
 IRIS, DIGITS = load_iris().data, load_digits().data[:240]
 ALL = {"iris": [np.arange(len(IRIS))], "far": [np.arange(80)]}
 REAL = np.random.default_rng(0).normal(size=(80, 5)) + 3 * (np.arange(80) % 3)[:, None]
+OWN = [[0], [1, 3], [2]]
 FAR = REAL + np.array([0.0, 0.0, 1e6, 1e6, 1e6])  # the columns of one client lie far
 
 
@@ -52,7 +55,7 @@ def iris(tmp_path_factory):
     """Return federations over iris: of samples, and of columns."""
     folder = tmp_path_factory.mktemp
     of_rows = deal(folder("rows"), IRIS, np.arange(len(IRIS)) % 3)
-    of_columns = cells(folder("columns"), IRIS, ALL["iris"], [[0], [1, 3], [2]])
+    of_columns = cells(folder("columns"), IRIS, ALL["iris"], OWN)
     with Federation.local(of_rows) as rows, Federation.local(of_columns) as columns:
         yield rows, columns
 
@@ -124,11 +127,178 @@ def test_stores_that_do_not_fit_the_split_are_refused(iris):
         OmniFC(3, split="columns", clusterer={"spectral": {"n_neighbors": 200}}).fit(iris[1])
 
 
-def test_new_samples_are_no_columns(iris, tmp_path):
-    model = OmniFC(3, split="columns").fit(iris[1])
-    urls = cells(tmp_path, IRIS, [np.arange(4)], [[0], [1, 3], [2]])
-    with pytest.raises(InvalidInput, match="OmniFC with split='columns' cannot place new samples"):
-        model.predict(iris[1], urls)
+def between(X, n, seed=0):
+    """Return points halfway between rows, to a tenth: none reaches farther than the rows."""
+    a, b = np.random.default_rng(seed).integers(0, len(X), (2, n))
+    return np.trunc(5 * (X[a] + X[b])) / 10
+
+
+def new_cells(folder, X, own):
+    """Write new samples, which each client has in an order of its own."""
+    urls = {}
+    for number, part in enumerate(own):
+        name = f"client-{number + 1}"
+        order = np.random.default_rng(number).permutation(len(X))
+        values, ids = X[np.ix_(order, part)], [str(1000 + k) for k in order]
+        urls[name] = str(folder / f"{name}.zarr")
+        names = [f"x{c}" for c in part]
+        write_store(urls[name], name, values, ids, feature_names=names, dtype="float64")
+    return urls
+
+
+def nearest_mean(X, labels, new):
+    """Return the cluster of k-means that is nearest to each new sample."""
+    means = np.array([X[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+    return cdist(new, means).argmin(axis=1)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", CLUSTERERS)
+def test_new_samples_get_the_labels_of_their_pooled_columns(iris, tmp_path, approved, name):
+    given = {"clusterer": CLUSTERERS[name], "random_state": 3}
+    given["n_clusters"] = None if name in FIND_CLUSTERS else 3
+    new = between(IRIS, 40)
+    (tmp_path / "rows").mkdir()
+    pooled = deal(tmp_path / "rows", new, np.arange(40) % 3, ids=1000 + np.arange(40))
+    wanted = OmniFC(**given).fit(iris[0]).predict(iris[0], pooled)
+    model = OmniFC(**given, split="columns").fit(iris[1])
+    found = model.predict(iris[1], new_cells(tmp_path, new, OWN))
+    np.testing.assert_array_equal(by_id(found), by_id(wanted))
+    assert len(found) == 40  # each once
+
+
+@pytest.mark.parametrize("name", ["k-means", "spectral", "dbscan"])
+def test_copies_of_samples_get_their_labels_and_others_those_of_the_nearest(
+    iris, tmp_path, approved, name
+):
+    n_clusters = None if name in FIND_CLUSTERS else 3
+    model = OmniFC(n_clusters, clusterer=CLUSTERERS[name], split="columns").fit(iris[1])
+    labels, own = by_id(model.labels_), model.predict(iris[1])  # of fit, which are readable
+    np.testing.assert_array_equal(by_id(own)[labels >= 0], labels[labels >= 0])
+    if name == "k-means":
+        new = between(IRIS, 40)
+        found = by_id(model.predict(iris[1], new_cells(tmp_path, new, OWN)))
+        np.testing.assert_array_equal(found, nearest_mean(IRIS, labels, new))
+
+
+def test_new_samples_leave_clients_as_shares_and_digests_alone(iris, tmp_path, approved):
+    model = OmniFC(3, split="columns", clusterer="k-means").fit(iris[1])
+    before = len(iris[1].ledger.to_frame())
+    model.predict(iris[1], new_cells(tmp_path, between(IRIS, 9), OWN))
+    told = iris[1].ledger.to_frame().iloc[before:]
+    counts = told["message"].value_counts().to_dict()
+    # each shares out to the two others, who have nothing else of its columns
+    assert counts == {
+        "StoreSummary": 3, "SampleSummary": 3, "PublicPlan": 1, "CodedRows": 6, "RowPositions": 3,
+        "CodedDistances": 3, "DecodedBlock": 1, "ClientLabels": 1, "LabelledSamples": 1,
+    }  # fmt: skip
+    to_server = told[told["message"] == "SampleSummary"]
+    assert set(to_server["receiver"]) == {"server"}
+
+
+def test_balanced_new_columns_count_as_those_of_fit(tmp_path, approved):
+    """By units of their own, new samples that lie close together were spread over the clusters."""
+    own, units = [[0, 1], [2], [3, 4]], np.array([1e3, 1e3, 1e-3, 7.0, 7.0])
+    X, new = REAL * units, 0.5 * (REAL[:20] + REAL[20:40]) * units
+    with Federation.local(cells(tmp_path, X, ALL["far"], own)) as federation:
+        model = OmniFC(3, clusterer="k-means", split="columns", balance=True).fit(federation)
+        (tmp_path / "new").mkdir()
+        found = model.predict(federation, new_cells(tmp_path / "new", new, own))
+    weights = np.concatenate([np.full(len(c), 2 * X[:, c].var(axis=0).sum()) for c in own]) ** -0.5
+    wanted = nearest_mean(X * weights, by_id(model.labels_), new * weights)
+    np.testing.assert_array_equal(by_id(found), wanted)
+    assert len(set(wanted)) > 1
+    unweighed = nearest_mean(X, by_id(model.labels_), new)
+    assert (unweighed != wanted).any()
+
+
+def test_new_columns_are_centred_as_those_of_fit(tmp_path, approved):
+    own = [[0, 1], [2, 3], [4]]
+    new = 0.5 * (FAR[:20] + FAR[20:40])
+    with Federation.local(cells(tmp_path, FAR, ALL["far"], own)) as federation:
+        model = OmniFC(3, clusterer="k-means", split="columns").fit(federation)
+        (tmp_path / "new").mkdir()
+        found = model.predict(federation, new_cells(tmp_path / "new", new, own))
+    np.testing.assert_array_equal(by_id(found), nearest_mean(FAR, by_id(model.labels_), new))
+    assert len(set(found.values.tolist())) > 1
+
+
+def test_new_cells_of_a_grid_get_the_labels_of_their_pooled_columns(tmp_path, approved):
+    """Clients without new samples are left out, unless nobody else has their columns."""
+    rows = np.array_split(np.random.default_rng(0).permutation(len(DIGITS)), 2)
+    columns = np.array_split(np.arange(64), 2)
+    new = np.trunc(0.5 * (DIGITS[:30] + DIGITS[30:60]))
+    with Federation.local(cells(tmp_path, DIGITS, rows, columns)) as federation:
+        model = OmniFC(10, split="grid", clusterer="k-means").fit(federation)
+        (tmp_path / "new").mkdir()
+        parts = [np.arange(21), np.arange(21, 30)]
+        urls = cells(tmp_path / "new", new, parts, columns)
+        found = model.predict(federation, urls)
+        some = {name: urls[name] for name in ("client-3", "client-4")}
+        again = model.predict(federation, some)
+        with pytest.raises(PartyError, match="all columns of those of fit, 64; those of client-3 "):
+            model.predict(federation, {"client-3": urls["client-3"]})
+        with pytest.raises(PartyError, match="9 samples have those of client-2, client-4 and lac"):
+            model.predict(federation, {n: urls[n] for n in ("client-1", "client-2", "client-4")})
+    wanted = nearest_mean(DIGITS, by_id(model.labels_), new)
+    np.testing.assert_array_equal(by_id(found), wanted)
+    np.testing.assert_array_equal(by_id(again), wanted[21:])
+    assert (set(found.client.values), set(again.client.values)) == (
+        {"client-1", "client-3"}, {"client-3"}
+    )  # fmt: skip
+
+
+def test_new_samples_that_do_not_fit_are_refused(iris, tmp_path):
+    model = OmniFC(3, split="columns", clusterer="k-means").fit(iris[1])
+    new = IRIS[:6]
+
+    def predict(X, own=OWN, leave_out=(), less=()):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        urls = new_cells(folder, X, own)
+        if less:
+            (folder / "less").mkdir()
+            urls["client-2"] = new_cells(folder / "less", X[: -len(less)], own)["client-2"]
+        return model.predict(iris[1], {n: u for n, u in urls.items() if n not in leave_out})
+
+    with pytest.raises(InvalidInput, match="needs the columns of every client; those of client-3"):
+        predict(new, leave_out=["client-3"])
+    with pytest.raises(InvalidInput, match="column 1 is 'x0' there and 'x1' in the new store"):
+        predict(new, own=[[1], [1, 3], [2]])
+    with pytest.raises(PartyError, match="2 samples have those of client-2 and lack others"):
+        predict(new, less=[0, 1])
+    far = new.copy()
+    far[0, 3] = 40.0
+    with pytest.raises(PartyError, match="those of client-2 reach farther") as refused:
+        predict(far)
+    assert isinstance(refused.value.__cause__, OverflowRefused)
+    assert "40" not in str(refused.value)
+    assert len(predict(new)) == 6  # the run goes on
+
+
+def test_new_samples_beyond_a_declared_bound_are_refused(iris, tmp_path):
+    model = OmniFC(3, split="columns", clusterer="k-means", max_abs=8.0).fit(iris[1])
+    new = IRIS[:6].copy()
+    new[0, 0] = 8.5
+    with pytest.raises(PartyError, match=r"'client-1' must lie within the declared max_abs=8.0"):
+        model.predict(iris[1], new_cells(tmp_path, new, OWN))
+
+
+def test_samples_of_fit_that_are_given_as_new_ones_have_other_shares_and_digests(tmp_path):
+    """Noise that hides two rows tells their difference; digests of one key tell who was there."""
+    store, key = a_store(tmp_path / "a", REAL), SecretKey(bytes(32))
+    code = choose_code(3, None, None, None)
+    system = choose_residues(radius=20.0, n_features=5, tolerance=1e-3, grids=0,
+                             n_columns=5, n_points=6)  # fmt: skip
+    how = {"code": code, "system": system, "evaluators": tuple("abc"), "start": 0, "stop": 80}
+    told = [encode_columns(store, key, False, False, new=new, **how) for new in (None, store)]
+    for name in "abc":
+        one, other = (share_of(sent[name], code, system) for sent in told)
+        assert (one != other).mean() > 0.9
+    how = {"max_abs": None, "centre": False, "balance": False}
+    fit, new = (describe_columns(store, key, key, new=new, **how) for new in (None, store))
+    assert not np.isin(fit.digests, new.digests).any()
+    assert (fit.radius, fit.n_features) == (new.radius, new.n_features)
 
 
 def summary(digests, radius=3.0, columns=7):

@@ -5,6 +5,7 @@ Shares of a sample's columns lie side by side at the evaluators, as if one clien
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, reduce
 from operator import and_
 from typing import Any
@@ -31,6 +32,8 @@ __all__ = [
     "plan_of_new_columns",
     "refuse_far_columns",
 ]
+
+_ROUNDING = 1.0 + 1e-14  # of a sum of squared radii
 
 
 @lru_cache(maxsize=4)
@@ -175,18 +178,24 @@ def plan_of_columns(parts: Mapping[str, SampleSummary]) -> RowPlan:
         grids=reduce(and_, (part.grids for part in parts.values())),
         problem=hash64(order.tobytes(), *map(str.encode, contents), repr(radius).encode()),
         groups=groups,
-        radii={name: part.radius for name, part in parts.items()},
+        radii={name: max(part.radius for part in most[groups[name]]) for name in parts},
     )
 
 
 def plan_of_new_columns(parts: Mapping[str, SampleSummary], fitted: RowPlan) -> RowPlan:
     """Order new samples, which reach no farther than the fitted ones: the primes hold no more."""
-    plan = plan_of_columns(parts)
-    if plan.radius > fitted.radius:
-        far = ", ".join(name for name, own in plan.radii.items() if own > fitted.radii[name])
+    plan, none = plan_of_columns(parts), np.empty(0, dtype=np.int64)
+    if plan.n_features != fitted.n_features:
+        raise InvalidInput(
+            f"new samples must have all columns of those of fit, {fitted.n_features}; those of "
+            f"{', '.join(parts)} have {plan.n_features}. Give the stores of other clients as well."
+        )
+    if plan.radius > fitted.radius * _ROUNDING:
+        far = ", ".join(name for name, part in parts.items() if part.radius > fitted.radii[name])
         raise OverflowRefused(
             f"new samples must lie within the range of those of fit, which the code of this run "
             f"holds; those of {far} reach farther in their columns. Leave such samples out, or fit "
             "again with them."
         )
-    return plan
+    positions = {name: plan.positions.get(name, none) for name in fitted.positions}
+    return replace(plan, positions=positions, groups=fitted.groups)

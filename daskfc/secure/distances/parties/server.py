@@ -79,7 +79,9 @@ class RowPlan:
     grids: int
     problem: int
     groups: Mapping[str, int] = field(default_factory=dict)
-    radii: Mapping[str, float] = field(default_factory=dict)  # where clients hold columns
+    radii: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of each one's columns, of all that hold these
 
     @property
     def n_samples(self) -> int:
