@@ -383,7 +383,7 @@ class FederatedClusterer(FittedModel):
                 "federation, or read labels_ for the samples of fit."
             )
         missing = [name for name in federation.clients if name not in stores]
-        if self.split == "columns" and missing:
+        if self.split in ("columns", "grid") and missing:
             raise InvalidInput(
                 f"{type(self).__name__}.predict needs the columns of every client; those of "
                 f"{', '.join(missing)} are missing. Give each its columns of the new samples."

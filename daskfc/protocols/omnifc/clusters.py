@@ -305,5 +305,5 @@ def new_labels(
     joined = {owner: np.concatenate([none, *own]) for owner, own in panels.items()}
     if plan is not None:
         ordered = np.concatenate([none, *joined.values()])
-        joined = {name: ordered[plan.positions[name]] for name in panels if name in plan.positions}
+        joined = {client: ordered[rows] for client, rows in plan.positions.items()}
     return {client: ClientLabels(labels) for client, labels in joined.items()}

@@ -488,7 +488,7 @@ class OmniFC(FederatedClusterer):
             raise InvalidInput(
                 f"OmniFC with reveal={self.reveal!r} cannot place new samples. Fit again with them."
             )
-        found, clusterer = {name: list[Local]() for name in new}, fitted.clusterer
+        found, clusterer = dict[str, list[Local]](), fitted.clusterer
         plan, panels = fitted.distances.to_new_samples(new)
         for panel in panels:
             given = (fitted.clustering, panel.columns)

@@ -5,7 +5,6 @@ Shares of a sample's columns lie side by side at the evaluators, as if one clien
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, reduce
 from operator import and_
 from typing import Any
@@ -32,8 +31,6 @@ __all__ = [
     "plan_of_new_columns",
     "refuse_far_columns",
 ]
-
-_ROUNDING = 1.0 + 1e-14  # of a sum of squared radii
 
 
 @lru_cache(maxsize=4)
@@ -184,18 +181,12 @@ def plan_of_columns(parts: Mapping[str, SampleSummary]) -> RowPlan:
 
 def plan_of_new_columns(parts: Mapping[str, SampleSummary], fitted: RowPlan) -> RowPlan:
     """Order new samples, which reach no farther than the fitted ones: the primes hold no more."""
-    plan, none = plan_of_columns(parts), np.empty(0, dtype=np.int64)
-    if plan.n_features != fitted.n_features:
-        raise InvalidInput(
-            f"new samples must have all columns of those of fit, {fitted.n_features}; those of "
-            f"{', '.join(parts)} have {plan.n_features}. Give the stores of other clients as well."
-        )
-    if plan.radius > fitted.radius * _ROUNDING:
+    plan = plan_of_columns(parts)
+    if plan.radius > fitted.radius:
         far = ", ".join(name for name, part in parts.items() if part.radius > fitted.radii[name])
         raise OverflowRefused(
             f"new samples must lie within the range of those of fit, which the code of this run "
             f"holds; those of {far} reach farther in their columns. Leave such samples out, or fit "
             "again with them."
         )
-    positions = {name: plan.positions.get(name, none) for name in fitted.positions}
-    return replace(plan, positions=positions, groups=fitted.groups)
+    return plan

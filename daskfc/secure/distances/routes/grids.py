@@ -101,8 +101,7 @@ def place_of_new_columns(
 ) -> Place:
     """Have clients describe their columns of new samples, as those of the fit."""
     assert place.ask is not None
-    told = place.ask(new=new, clients=tuple(new))
-    plan = federation.on_server(by_columns.plan_of_new_columns, told, place.plan)
+    plan = federation.on_server(by_columns.plan_of_new_columns, place.ask(new=new), place.plan)
     return replace(place, plan=plan, public=federation.publish(server.public_plan, plan))
 
 
