@@ -24,6 +24,7 @@ from daskfc.secure.distances.parties.by_columns import (
 from daskfc.secure.distances.parties.messages import SampleSummary
 from daskfc.secure.distances.parties.party import share_of
 from daskfc.secure.distances.parties.seen import Seen
+from daskfc.secure.distances.routes import new_panels
 from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore, load_storage, write_store
 from tests.protocols.conftest import by_id, deal
@@ -194,6 +195,14 @@ def test_new_samples_leave_clients_as_shares_and_digests_alone(iris, tmp_path, a
     }  # fmt: skip
     to_server = told[told["message"] == "SampleSummary"]
     assert set(to_server["receiver"]) == {"server"}
+
+
+def test_new_columns_come_in_panels(iris, tmp_path, approved, monkeypatch):
+    monkeypatch.setattr(new_panels, "PANEL_ENTRIES", 4 * len(IRIS))
+    model = OmniFC(3, split="columns", clusterer="k-means").fit(iris[1])
+    new = between(IRIS, 9)
+    found = by_id(model.predict(iris[1], new_cells(tmp_path, new, OWN)))
+    np.testing.assert_array_equal(found, nearest_mean(IRIS, by_id(model.labels_), new))
 
 
 def test_balanced_new_columns_count_as_those_of_fit(tmp_path, approved):
