@@ -488,11 +488,11 @@ class OmniFC(FederatedClusterer):
             raise InvalidInput(
                 f"OmniFC with reveal={self.reveal!r} cannot place new samples. Fit again with them."
             )
-        found, clusterer = dict[str, list[Local]](), fitted.clusterer
         plan, panels = fitted.distances.to_new_samples(new)
+        found = {name: list[Local]() for name in new} if plan is None else {}
         for panel in panels:
             given = (fitted.clustering, panel.columns)
-            label = federation.on_server(clusters.predict_panel, *given, clusterer=clusterer)
+            label = federation.on_server(clusters.predict_panel, *given, clusterer=fitted.clusterer)
             found.setdefault(panel.owner, []).append(label)
         once = splits.with_all_samples({n: self._contract.columns[n] for n in new}, self.split)
         told = federation.tell(clusters.new_labels, found, plan, clients=tuple(new))
