@@ -30,6 +30,7 @@ __all__ = [
     "opened",
     "order_secret",
     "own_labels",
+    "own_new_labels",
     "sample_digests",
     "store_content",
 ]
@@ -242,3 +243,8 @@ def opened(
 def labelled_new(new: ClientStore, labels: ClientLabels) -> LabelledSamples:
     """Put the ids of new samples beside the labels that the server sent."""
     return _with_ids(new, labels.labels)
+
+
+def own_new_labels(new: ClientStore, labels: np.ndarray) -> LabelledSamples:
+    """Put the ids of new samples beside labels that their client computed itself."""
+    return _with_ids(new, labels)

@@ -12,15 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
-from daskfc.clustering import (
-    DBSCAN,
-    Clusterer,
-    ExactPoints,
-    KMeans,
-    Spectral,
-    View,
-    make_clusterer,
-)
+from daskfc.clustering import DBSCAN, Clusterer, ExactPoints, KMeans, Spectral, View, make_clusterer
 from daskfc.clustering.views.order import Order
 from daskfc.coding import RESOLVED
 from daskfc.errors import InvalidInput, OverflowRefused
@@ -37,14 +29,8 @@ from daskfc.federation.methods.samples import (
 )
 from daskfc.protocols.omnifc import clusters, splits
 from daskfc.protocols.omnifc.messages import ClusterReport
-from daskfc.protocols.omnifc.on_shares import CLAIMS, OnShares, check_on_shares
-from daskfc.secure.distances import (
-    Reader,
-    SecureDistances,
-    Tiles,
-    choose_code,
-    graph_of_points,
-)
+from daskfc.protocols.omnifc.on_shares import CLAIMS, OnShares, check_on_shares, check_placing
+from daskfc.secure.distances import Reader, SecureDistances, Tiles, choose_code, graph_of_points
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import Split
 
@@ -103,8 +89,8 @@ class OmniFC(FederatedClusterer):
         there, so that no unit and no number of columns outweighs those of others.
     reveal : {"distances", "neighbours", "labels"}
         What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
-        k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
-        collude, and there is no `predict`. With "neighbours" the server learns which samples are
+        k-means (one start by k-means++, 20 iterations at most) or DBSCAN, which has no `predict`
+        then; no two of them may collude. With "neighbours" the server learns which samples are
         within eps of each other, and runs DBSCAN on that; it takes fewer rounds.
     distances : {"exact", "blocks", "landmark"}
         "exact" computes every pair's distance; when n > 2 (d + 2), from a few columns, which
@@ -347,7 +333,7 @@ class OmniFC(FederatedClusterer):
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
-        self._fitted: _Fitted | None = _Fitted(
+        self._fitted: _Fitted | OnShares = _Fitted(
             seen.clusterer, seen.distances, clustering, self._some
         )
         labels = federation.tell(clusters.labels_for, clustering, seen.distances.plan)
@@ -372,7 +358,7 @@ class OmniFC(FederatedClusterer):
             else:
                 sent = shares.labels_of_neighbours()
                 told = federation.publish(labelled_samples, sent, party="clients", wait=False)
-        self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, None
+        self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, shares
         self.route_, self.silhouettes_ = "shares", {}
         self._reason = f"{shares.computation.n_rounds} rounds of three clients"
         return told
@@ -475,19 +461,21 @@ class OmniFC(FederatedClusterer):
         return {"distances": f"{self.route_}: {self._reason}"} if hasattr(self, "route_") else {}
 
     def _sample_map(self, federation: Federation) -> SampleMap | None:
-        if self._fitted is None or self._fitted.some is None:
+        fitted = self._fitted
+        if isinstance(fitted, OnShares) or fitted.some is None:
             return None
-        some = self._fitted.some
-        return federation.publish(clusters.sample_map, self._fitted.clustering, some)
+        return federation.publish(clusters.sample_map, fitted.clustering, fitted.some)
+
+    def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
+        check_placing(self.reveal, make_clusterer(self.clusterer))
+        super()._check_clients(stores, federation)
 
     def _predict(
         self, federation: Federation, new: PerClient[Local[ClientStore]]
     ) -> PerClient[Sent[LabelledSamples]]:
         fitted = self._fitted
-        if fitted is None:
-            raise InvalidInput(
-                f"OmniFC with reveal={self.reveal!r} cannot place new samples. Fit again with them."
-            )
+        if isinstance(fitted, OnShares):
+            return fitted.labels_of_new(new)
         plan, panels = fitted.distances.to_new_samples(new)
         found = {name: list[Local]() for name in new} if plan is None else {}
         for panel in panels:

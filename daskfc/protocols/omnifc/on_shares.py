@@ -15,11 +15,12 @@ from daskfc.clustering import DBSCAN, Clusterer, KMeans, RadiusGraph, make_clust
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
-from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.methods.samples import ClientLabels, LabelledSamples, own_new_labels
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import Announced, Rule, by_message, takes
 from daskfc.protocols.omnifc.clusters import cluster, labels_for
 from daskfc.secure.distances import RowPlan
+from daskfc.secure.distances.parties.party import describe_new
 from daskfc.secure.distances.routes.grids import choose_grid, place_of_samples
 from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 from daskfc.secure.shared import DensityClusters, Lloyd
@@ -33,7 +34,7 @@ from daskfc.secure.three_parties import (
     WholeRows,
     steps,
 )
-from daskfc.secure.three_parties.steps import RingKeys, Shares, Turn
+from daskfc.secure.three_parties.steps import PREDICTIONS, RingKeys, Shares, Turn
 from daskfc.secure.three_parties.tasks import Task, a_task
 from daskfc.stores import ClientStore
 
@@ -44,7 +45,9 @@ __all__ = [
     "RowGrid",
     "begun",
     "check_on_shares",
+    "check_placing",
     "graph_in_order",
+    "new_rows",
     "whole_rows",
 ]
 
@@ -100,6 +103,15 @@ def check_on_shares(
         )
 
 
+def check_placing(reveal: str, clusterer: Clusterer) -> None:
+    """Refuse to place new samples where the parties have nothing to place them at."""
+    if reveal == "neighbours" or (reveal == "labels" and not isinstance(clusterer, KMeans)):
+        raise InvalidInput(
+            f"OmniFC with reveal={reveal!r} and clusterer {clusterer.name!r} cannot place new "
+            "samples. Fit again with them, or use k-means or reveal='distances'."
+        )
+
+
 @dataclass(frozen=True)
 class RowGrid:
     """Rows times `scale` are rounded to whole numbers below 2^bits; `exact` ones lie on them."""
@@ -145,11 +157,20 @@ def whole_rows(
         off = grid.exact and not (np.abs(rows - unrounded) <= _OFF).all()
         if off or not (np.abs(rows) < 2.0**grid.bits).all():  # also where a value is missing
             raise OverflowRefused(
-                "samples lie beyond the range, or off the grid, that the clients told. Start the "
-                "run again."
+                "samples lie beyond the range, or off the grid, that the clients told before the "
+                "fit. Start the run again; leave new samples out that lie farther than its own."
             )
         found[start : start + len(rows)] = rows
     return WholeRows(found, grid.scale, point)
+
+
+@takes(centre=by_message, grid=Rule("a grid as fine as the radius asks for", _is_fine))
+def new_rows(
+    new: ClientStore, centre: Centre | None = None, *, grid: RowGrid, site: SiteRules = FREE
+) -> WholeRows:
+    """Return new samples (n, d) on the grid of the fit, of a few stores in a start, or refuse."""
+    site.once().hold_few("stores of new samples on shares", new.digest.encode(), PREDICTIONS)
+    return replace(whole_rows(new, centre, grid=grid, site=site), new=True)
 
 
 def _is_announced(task: Task, asked: Announced) -> bool:
@@ -176,9 +197,9 @@ def _is_announced(task: Task, asked: Announced) -> bool:
 
 
 @takes(task=Rule("the clustering that was announced", _is_announced))
-def begun(keys: RingKeys, shares: Shares, task: Task, party: str) -> Turn:
+def begun(keys: RingKeys, shares: Shares, task: Task) -> Turn:
     """Begin the announced task at a member."""
-    return steps.begun(keys, shares, task, party)
+    return steps.begun(keys, shares, task)
 
 
 class OnShares:
@@ -215,6 +236,7 @@ class OnShares:
             federation, code, self._place, tolerance=tolerance, resolve=radius2
         )
         self.computation = SharedComputation(federation, begin=begun)
+        self._fitted: tuple[CentresOfShares, RowGrid] | None = None
 
     def labels(self, n_clusters: int | None) -> PerClient[Local[NDArray[np.int64]]]:
         """Return each client's labels, which stay there."""
@@ -233,8 +255,23 @@ class OnShares:
         bits = task.lloyd.magnitude_bits
         scale = self._system.scale * 2.0 ** (bits - math.ceil(math.log2(self._largest)))
         scale = min(scale, (2.0**bits - 1) / (self._place.public.radius or 1.0))
-        task = replace(task, scale=scale)
-        return self.computation.labels(self._rows(task, RowGrid(scale, bits, False)), task)
+        task, grid = replace(task, scale=scale), RowGrid(scale, bits, False)
+        self._fitted = task, grid
+        return self.computation.labels(self._rows(task, grid), task)
+
+    def labels_of_new(self, new: PerClient[Local[ClientStore]]) -> PerClient[Sent[LabelledSamples]]:
+        """Have clients tell the nearest centres of their new samples."""
+        check_placing("labels", self._clusterer)
+        assert self._fitted is not None
+        (task, grid), federation, owners = self._fitted, self._federation, tuple(new)
+        told = federation.publish(describe_new, new, party=owners)
+        n = sum(one.n_samples for one in told.values())
+        alike = replace(task, lloyd=task.placing(max(n, task.lloyd.n_clusters)))
+        _check_memory(federation, self.computation, alike, n, self._place.public.n_features)
+        centre = self._place.centre
+        rows = federation.on_clients(new_rows, new, centre, grid=grid, clients=owners)
+        labels = self.computation.labels_of_new(rows, n)
+        return federation.publish(own_new_labels, new, labels, party=owners, wait=False)
 
     def labels_of_neighbours(self) -> PerClient[Sent[ClientLabels]]:
         """Have the server cluster the graph of neighbours, and send each client its labels."""

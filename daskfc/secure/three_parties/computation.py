@@ -12,12 +12,18 @@ from daskfc.errors import DecodingError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.shared.party import N_PARTIES
 from daskfc.secure.three_parties import steps
-from daskfc.secure.three_parties.tasks import LabelTask, NeighboursOfShares, Task
+from daskfc.secure.three_parties.tasks import (
+    CentresOfShares,
+    LabelTask,
+    NeighboursOfShares,
+    Task,
+)
 
 __all__ = ["SharedComputation"]
 
 _Task = TypeVar("_Task", LabelTask, NeighboursOfShares)
 _Result = TypeVar("_Result")
+_Here = Mapping[str, Any]
 
 _AT_ONCE = 16  # ours: rounds asked for before one looks whether the program has ended
 _STARTS = 3  # ours: of one computation, each with new keys, where members are started anew
@@ -88,6 +94,8 @@ class SharedComputation:
         self.n_rounds = 0
         self._begin = begin
         self._federation = federation
+        self._fit: PerClient[Local[steps.Turn]] | None = None
+        self._task: Task | None = None
 
     def labels(
         self, rows: PerClient[Local[steps.WholeRows]], task: LabelTask
@@ -108,6 +116,52 @@ class SharedComputation:
             When members are started anew again and again.
         """
         return self._anew(rows, task, self._tell_labels)
+
+    def labels_of_new(
+        self, rows: PerClient[Local[steps.WholeRows]], n_samples: int
+    ) -> PerClient[Local[NDArray[np.int64]]]:
+        """Return labels of new samples, which stay there: the nearest centres of `labels`.
+
+        Parameters
+        ----------
+        rows : PerClient of Local
+            New `WholeRows` at some clients, on the grid of those of `labels`.
+        n_samples : int
+            How many there are.
+
+        Raises
+        ------
+        InvalidInput
+            Where no k-means ended before in this run, or a member was started anew since.
+        PartyError
+            When a member refuses: after `steps.PREDICTIONS` in a start of a run.
+
+        Notes
+        -----
+        Privacy: each of these clients learns the clusters of its own new samples, and all their
+        number. Who chooses samples learns by their labels where centres are.
+        """
+        fit, task = self._fit, self._task
+        if fit is None or not isinstance(task, CentresOfShares):
+            raise InvalidInput(
+                "new samples are placed at the centres of k-means on shares, and there are none in "
+                "this computation. Compute labels by k-means first."
+            )
+        here = {"members": self.members, "tag": uuid.uuid4().hex}
+        try:
+            keys, x = self._shared(rows, here)
+            turn = self._federation.on_clients(
+                steps.begun_placing, fit, keys, x, clients=self.members
+            )
+            turn = self._ended(turn, task.placing(n_samples).cost().rounds)
+        except PartyError as error:
+            if (error.step, error.error_type) not in _ANEW:
+                raise
+            raise InvalidInput(
+                "a member of the fit was started anew, and its shares of the centres are gone. Fit "
+                "again to place new samples."
+            ) from error
+        return self._tell_labels(turn, rows, task, here)
 
     def neighbours(
         self, rows: PerClient[Local[steps.WholeRows]], task: NeighboursOfShares
@@ -132,13 +186,16 @@ class SharedComputation:
         self,
         rows: PerClient[Local[steps.WholeRows]],
         task: _Task,
-        tell: Callable[[PerClient[Local[steps.Turn]], _Task, Mapping[str, Any]], _Result],
+        tell: Callable[
+            [PerClient[Local[steps.Turn]], PerClient[Local[steps.WholeRows]], _Task, _Here], _Result
+        ],
     ) -> _Result:
         """Compute, and begin again where a member was started anew."""
         for start in range(1, _STARTS + 1):
             here = {"members": self.members, "tag": uuid.uuid4().hex}
             try:
-                return tell(self._computed(rows, task, here), task, here)
+                self._fit, self._task = self._computed(rows, task, here), task
+                return tell(self._fit, rows, task, here)
             except PartyError as error:
                 if start == _STARTS or (error.step, error.error_type) not in _ANEW:
                     raise
@@ -146,8 +203,16 @@ class SharedComputation:
         raise AssertionError
 
     def _computed(
-        self, rows: PerClient[Local[steps.WholeRows]], task: Task, here: Mapping[str, Any]
+        self, rows: PerClient[Local[steps.WholeRows]], task: Task, here: _Here
     ) -> PerClient[Local[steps.Turn]]:
+        keys, x = self._shared(rows, here)
+        turn = self._federation.on_clients(self._begin, keys, x, task, clients=self.members)
+        return self._ended(turn, task.cost(2).rounds)
+
+    def _shared(
+        self, rows: PerClient[Local[steps.WholeRows]], here: _Here
+    ) -> tuple[PerClient[Local[steps.RingKeys]], PerClient[Local[steps.Shares]]]:
+        """Return the members' new keys, and their shares of rows."""
         federation, members = self._federation, self.members
         others = PerClient({one: tuple(m for m in members if m != one) for one in members})
         public = federation.exchange(steps.offered, **here, clients=members, receivers=others)
@@ -155,24 +220,28 @@ class SharedComputation:
         shared = federation.exchange(
             steps.cut_rows, rows, **here, clients=tuple(rows), receivers=members
         )
-        x = federation.on_clients(steps.gathered, shared, **here, clients=members)
-        turn = federation.on_clients(self._begin, keys, x, task, clients=members)
-        return self._ended(turn, task.cost(2).rounds)
+        return keys, federation.on_clients(steps.gathered, shared, **here, clients=members)
 
     def _tell_labels(
-        self, turn: PerClient[Local[steps.Turn]], task: LabelTask, here: Mapping[str, Any]
+        self,
+        turn: PerClient[Local[steps.Turn]],
+        rows: PerClient[Local[steps.WholeRows]],
+        task: LabelTask,
+        here: _Here,
     ) -> PerClient[Local[NDArray[np.int64]]]:
-        federation, all_clients = self._federation, self._federation.clients
+        federation, owners = self._federation, tuple(rows)
         parts = federation.exchange(
-            steps.label_summands, turn, clients=self.members, receivers=all_clients
+            steps.label_summands, turn, clients=self.members, receivers=owners
         )
-        return federation.on_clients(steps.labels_of, parts, task=task, **here, clients=all_clients)
+        how = {"task": task, **here}
+        return federation.on_clients(steps.labels_of, parts, rows, **how, clients=owners)
 
     def _tell_graph(
         self,
         turn: PerClient[Local[steps.Turn]],
+        rows: PerClient[Local[steps.WholeRows]],
         task: NeighboursOfShares,
-        here: Mapping[str, Any],
+        here: _Here,
     ) -> Local[NDArray[np.uint64]]:
         parts = self._federation.ask(steps.graph_summand, turn, clients=self.members)
         return self._federation.on_server(steps.graph_of, parts, **here)

@@ -58,7 +58,9 @@ STAND_INS: StandIns = {
     },
     steps.agreed: lambda members, party: members[members.index(party) - 1],
     steps.cut_rows: lambda rows, members: {
-        member: Sizes(tag=_TAG, scale=1.0, point=2 * _TAG, row=rows.shape[0], column=rows.shape[1])
+        member: Sizes(
+            tag=_TAG, scale=1.0, point=2 * _TAG, new=0, row=rows.shape[0], column=rows.shape[1]
+        )
         for member in members
     },
     steps.gathered: _gathered,
@@ -74,5 +76,5 @@ STAND_INS: StandIns = {
     },
     steps.graph_summand: lambda turn: Sizes(tag=_TAG, row=turn.n_planes, word=turn.n_planes // 64),
     steps.graph_of: lambda parts: of_shape(*next(iter(parts.values())).rows.shape, dtype="uint64"),
-    steps.labels_of: lambda data: of_shape(data.n_samples, dtype="int64"),
+    steps.labels_of: lambda rows: of_shape(rows.shape[0], dtype="int64"),
 }

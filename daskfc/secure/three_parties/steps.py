@@ -22,14 +22,15 @@ from daskfc.secure.three_parties.messages import (
     SharedRows,
     SharedWords,
 )
-from daskfc.secure.three_parties.tasks import LabelTask, Task, a_task
-from daskfc.stores import ClientStore
+from daskfc.secure.three_parties.tasks import CentresOfShares, Found, LabelTask, Task, a_task
 
 __all__ = [
+    "PREDICTIONS",
     "WholeRows",
     "advanced",
     "agreed",
     "begun",
+    "begun_placing",
     "cut_rows",
     "gathered",
     "graph_of",
@@ -40,6 +41,9 @@ __all__ = [
     "rounds_taken",
     "words_of",
 ]
+
+PREDICTIONS = 8
+"""Ours: how often a run may place new samples, as labels of chosen ones tell where centres are."""
 
 Words = NDArray[np.uint64]
 _Summand = TypeVar("_Summand", LabelSummand, GraphSummand)
@@ -112,11 +116,15 @@ def agreed(
 
 @dataclass(frozen=True)
 class WholeRows:
-    """Samples (n, d) less a point, times a scale, as whole numbers."""
+    """Samples (n, d) less a point, times a scale, as whole numbers.
+
+    `new` ones have no part in a fit, which is of all clients' own: they are placed at its centres.
+    """
 
     values: NDArray[np.int64]
     scale: float = 1.0
     point: NDArray[np.float64] | None = None
+    new: bool = False
 
 
 @takes(members=three_members)
@@ -138,19 +146,23 @@ def cut_rows(
     pairs = cut_numbers(rows.values, stream.fill)
     seen_from = hashlib.sha256(b"" if rows.point is None else rows.point.tobytes()).hexdigest()
     return {
-        member: SharedRows(name, rows.scale, seen_from, np.stack([pair.own, pair.following]))
+        member: SharedRows(
+            name, rows.scale, seen_from, int(rows.new), np.stack([pair.own, pair.following])
+        )
         for member, pair in zip(members, pairs, strict=True)
     }
 
 
 @dataclass(frozen=True)
 class Shares:
-    """A member's shares of all rows, and each client's first and last one."""
+    """A member's shares of all rows, each client's first and last one, and how they were made."""
 
     numbers: Numbers
     places: Mapping[str, tuple[int, int]]
     name: str
     scale: float
+    point: str
+    new: bool
 
 
 @takes(members=three_members)
@@ -162,21 +174,25 @@ def gathered(
     site: SiteRules = FREE,
 ) -> Shares:
     """Put this member's shares of all clients' rows together, by the clients' names."""
-    site.check_all(parts)
     name = _name(tag, members)
     _check_names(parts, name)
     clients = sorted(parts)
-    if len({(part.scale, part.point) for part in parts.values()}) > 1:
+    if len({(part.scale, part.point, part.new) for part in parts.values()}) > 1:
         raise PrivacyError(
             "clients were told different scales or centres for their rows, which would move their "
-            "samples against each other's. Do not trust this coordinator; start the run again."
+            "samples against each other's, or some sent new samples and others their own. Do not "
+            "trust this coordinator; start the run again."
         )
+    first_part = parts[clients[0]]
+    if not first_part.new:  # new samples may be some clients'
+        site.check_all(parts)
     own, following = np.concatenate([parts[client].values for client in clients], axis=1)
     last = np.cumsum([parts[client].values.shape[1] for client in clients]).tolist()
     first = [0, *last[:-1]]
     places = dict(zip(clients, zip(first, last, strict=True), strict=True))
     numbers = Numbers(members.index(party), own, following)
-    return Shares(numbers, places, name, parts[clients[0]].scale)
+    how = first_part.scale, first_part.point, bool(first_part.new)
+    return Shares(numbers, places, name, *how)
 
 
 def _check_names(
@@ -195,23 +211,26 @@ class Running:
 
     def __init__(
         self,
-        program: Program[Bits],
-        name: str,
-        neighbours: tuple[str, str],
-        places: Mapping[str, tuple[int, int]],
+        program: Program[Found],
+        task: Task,
+        members: tuple[str, ...],
+        shares: Shares,
     ) -> None:
         self._program, self.n_rounds = program, 0
-        self.name, self.places = name, places
-        self.before, self.after = neighbours
+        self.task, self.members = task, members
+        self.name, self.places = shares.name, shares.places
+        self.grid = shares.scale, shares.point
+        at = shares.numbers.party
+        self.before, self.after = members[at - 1], members[(at + 1) % 3]
 
     def turn(self, received: Words | None) -> "Turn":
         """Go on to the next round, with the words of the last one."""
         try:
             words = next(self._program) if received is None else self._program.send(received)
         except StopIteration as end:
-            return Turn(self, self.n_rounds, None, end.value)
+            return Turn(self, self.n_rounds, None, *end.value)
         self.n_rounds += 1
-        return Turn(self, self.n_rounds, words, None)
+        return Turn(self, self.n_rounds, words)
 
     def __reduce__(self) -> NoReturn:
         raise PrivacyError("a program on shares cannot be copied, as its masks serve once.")
@@ -219,21 +238,23 @@ class Running:
 
 @dataclass(frozen=True)
 class Turn:
-    """A program's words of a round, or its planes once it has ended."""
+    """A program's words of a round, or its planes and centres once it has ended."""
 
     running: Running
     number: int
     words: Words | None
-    planes: Bits | None
+    planes: Bits | None = None
+    centres: Numbers | None = None
 
 
 @takes(task=a_task)
-def begun(keys: RingKeys, shares: Shares, task: Task, party: str) -> Turn:
+def begun(keys: RingKeys, shares: Shares, task: Task) -> Turn:
     """Begin a program on this member's shares, up to its first words."""
-    x, members = shares.numbers, keys.members
-    if shares.name != keys.name:
-        raise DecodingError(
-            "keys and shares are of two computations, or of other members. Start the run again."
+    x = shares.numbers
+    if shares.new:
+        raise PrivacyError(
+            "new samples are placed at the centres of a fit, and have no part in one. Start the "
+            "run again."
         )
     if (x.shape, shares.scale) != (task.shape, task.scale):
         raise InvalidInput(
@@ -243,12 +264,39 @@ def begun(keys: RingKeys, shares: Shares, task: Task, party: str) -> Turn:
         )
     # one: who may ask again with another radius learns distances by and by
     keys.once.hold("task on shares", "", repr(task).encode())
+    return Running(task.program(_party(keys, shares), x), task, keys.members, shares).turn(None)
+
+
+def begun_placing(fit: Turn, keys: RingKeys, shares: Shares) -> Turn:
+    """Begin to place new samples at the centres of a fit that this member took part in."""
+    run, x = fit.running, shares.numbers
+    task, members = run.task, run.members
+    if fit.centres is None or not isinstance(task, CentresOfShares):
+        raise InvalidInput(
+            "new samples are placed at the centres of k-means that has ended, and this member "
+            "has none of that computation. Fit again by k-means."
+        )
+    own = members, run.grid, task.shape[1:], True
+    if own != (keys.members, (shares.scale, shares.point), x.shape[1:], shares.new):
+        raise PrivacyError(
+            "the shares are not of new samples on the grid, from the point and for the members of "
+            "the fit whose centres this member holds. Nothing was sent; fit again."
+        )
+    keys.once.hold_few("predictions on shares", keys.name.encode(), PREDICTIONS)
+    program = task.placing(len(x)).fit(_party(keys, shares), x, fit.centres)
+    return Running(program, task, members, shares).turn(None)
+
+
+def _party(keys: RingKeys, shares: Shares) -> Party:
+    """Return this member with its streams, which serve one program."""
+    if shares.name != keys.name:
+        raise DecodingError(
+            "keys and shares are of two computations, or of other members. Start the run again."
+        )
     # once: to other words of the others, a second program would answer behind the same masks
     keys.once.hold("streams", keys.name, os.urandom(16))
-    at = members.index(party)
-    own = Party(at, keys.before, keys.after, run=keys.name, start=keys.start, members=members)
-    neighbours = members[at - 1], members[(at + 1) % 3]
-    return Running(task.program(own, x), keys.name, neighbours, shares.places).turn(None)
+    members, at = keys.members, shares.numbers.party
+    return Party(at, keys.before, keys.after, run=keys.name, start=keys.start, members=members)
 
 
 def words_of(turn: Turn) -> dict[str, SharedWords]:
@@ -316,15 +364,15 @@ def _packed(bits: NDArray[np.uint8]) -> Words:
 @takes(members=three_members, task=a_task)
 def labels_of(
     parts: Mapping[str, LabelSummand],
-    data: ClientStore,
+    rows: WholeRows,
     task: LabelTask,
     members: tuple[str, ...],
     tag: str,
 ) -> NDArray[np.int64]:
-    """Return the labels of this client's samples, from the three members' summands."""
+    """Return the labels of rows that this client shared, from the three members' summands."""
     parts = _checked(parts, members, tag)
     planes = _opened({name: part.planes for name, part in parts.items()})
-    bits = np.unpackbits(planes.view(np.uint8), axis=1, count=data.n_samples, bitorder="little")
+    bits = np.unpackbits(planes.view(np.uint8), axis=1, count=len(rows.values), bitorder="little")
     return task.labels(bits)
 
 

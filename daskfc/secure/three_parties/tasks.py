@@ -1,6 +1,6 @@
 """What three parties compute on the shares of all samples: a program, and how its bits are read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -18,6 +18,7 @@ from daskfc.seeds import generator
 __all__ = [
     "CentresOfShares",
     "DensityOfShares",
+    "Found",
     "LabelTask",
     "NeighboursOfShares",
     "Task",
@@ -29,6 +30,9 @@ _CANDIDATES = 256  # ours: at least, and 20 for each cluster
 _STARTS = 16  # ours: in common rounds, so that more cost bytes alone
 _LARGEST = 1 << 22  # ours: comparisons at once
 _OF_NUMBER = 64  # bytes of a shared number: two summands, as they arrive and put together, copies
+
+Found = tuple[Bits, Numbers | None]
+"""What a program ends with: planes to be opened, and centres, which stay shares."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,14 @@ class CentresOfShares:
         """Return rounds and words of the program, with so many passes of DBSCAN."""
         return self.seeding.cost() + self.lloyd.cost()
 
-    def program(self, party: Party, x: Numbers) -> Program[Bits]:
-        """Return planes (n_planes, words) of one-hot rows, one sample a bit."""
+    def program(self, party: Party, x: Numbers) -> Program[Found]:
+        """Return planes (n_planes, words) of one-hot rows, one sample a bit, and the centres."""
         start = yield from self.seeding.centres(party, x[self.candidates])
-        rows, _ = yield from self.lloyd.fit(party, x, start)
-        return rows
+        return (yield from self.lloyd.fit(party, x, start))
+
+    def placing(self, n_samples: int) -> Lloyd:
+        """Return what finds the nearest centres of new samples: no iteration, so none moves."""
+        return replace(self.lloyd, n_samples=n_samples, iterations=0)
 
     def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return labels (n,): the row of planes (planes, n) in which a sample's bit is set."""
@@ -139,9 +146,9 @@ class DensityOfShares:
         """Return rounds and words of the program, with so many passes of DBSCAN."""
         return self.clusters.cost(passes)
 
-    def program(self, party: Party, x: Numbers) -> Program[Bits]:
+    def program(self, party: Party, x: Numbers) -> Program[Found]:
         """Return planes (n_planes, words) of numbers of clusters, one sample a bit."""
-        return self.clusters.fit(party, x)
+        return (yield from self.clusters.fit(party, x)), None
 
     def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return labels (n,) from planes (planes, n): the highest number stands for noise."""
@@ -181,9 +188,9 @@ class NeighboursOfShares:
         """Return rounds and words of the program."""
         return self.clusters.cost_of_neighbours()
 
-    def program(self, party: Party, x: Numbers) -> Program[Bits]:
+    def program(self, party: Party, x: Numbers) -> Program[Found]:
         """Return planes (n_planes, words): bit j of plane i is set where i and j are near."""
-        return self.clusters.neighbours(party, x)
+        return (yield from self.clusters.neighbours(party, x)), None
 
 
 LabelTask = CentresOfShares | DensityOfShares

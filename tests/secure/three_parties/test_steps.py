@@ -1,10 +1,8 @@
 """Steps of a computation on shares: keys, summands and rounds, once each."""
 
-from collections import namedtuple
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from daskfc.coding import SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PolicyRefused, PrivacyError
@@ -21,11 +19,13 @@ from daskfc.secure.three_parties import (
 )
 from daskfc.secure.three_parties.messages import GraphSummand, LabelSummand, SharedWords
 from daskfc.secure.three_parties.steps import (
+    PREDICTIONS,
     Turn,
     _name,
     advanced,
     agreed,
     begun,
+    begun_placing,
     cut_rows,
     gathered,
     graph_of,
@@ -42,9 +42,6 @@ TASK = CentresOfShares(Lloyd(6, 2, 2, 8, 1), seed=0)
 ROWS = np.array([[1, 2], [2, 1], [0, 0], [90, 91], [-3, 4], [92, 90]])
 
 
-Store = namedtuple("Store", "n_samples")
-
-
 class Site(SiteRules):
     """A site that remembers what tags served."""
 
@@ -55,14 +52,17 @@ class Site(SiteRules):
         return self._once
 
 
-def three(tag="t", rows=ROWS):
-    """Return secrets, keys and shares of three members."""
+def three(tag="t", rows=ROWS, once=None, **how):
+    """Return secrets, keys and shares of three members, whose memory of tags may be given."""
     secrets = {one: SecretKey.from_os() for one in MEMBERS}
     offers = {one: offered(MEMBERS, tag, secrets[one], one) for one in MEMBERS}
     got = {one: {by: offers[by][one] for by in MEMBERS if by != one} for one in MEMBERS}
     keys = {one: agreed(got[one], MEMBERS, tag, secrets[one], one) for one in MEMBERS}
+    if once is not None:
+        keys = {one: replace(keys[one], once=once[one]) for one in MEMBERS}
     cut, rest = (
-        cut_rows(WholeRows(r), MEMBERS, tag, SecretKey.from_os()) for r in (rows[:4], rows[4:])
+        cut_rows(WholeRows(r, **how), MEMBERS, tag, SecretKey.from_os())
+        for r in (rows[:4], rows[4:])
     )
     parts = {one: {"b": cut[one], "other": rest[one]} for one in MEMBERS}
     x = {one: gathered(parts[one], MEMBERS, tag, one) for one in MEMBERS}
@@ -111,17 +111,17 @@ def test_summands_are_the_rows_and_the_same_if_they_are_asked_for_again():
 def test_a_program_begins_once():
     """Else other words of the others would be answered behind the same masks."""
     _, keys, x = three()
-    begun(keys["a"], x["a"], TASK, "a")
+    begun(keys["a"], x["a"], TASK)
     with pytest.raises(PrivacyError, match="the task on shares of '' were used for another"):
-        begun(keys["a"], x["a"], replace(TASK, seed=1), "a")
+        begun(keys["a"], x["a"], replace(TASK, seed=1))
     for shares in (x["a"], replace(x["a"], numbers=x["a"].numbers + 1)):
         with pytest.raises(PrivacyError, match=r"the streams of .* were used for another content"):
-            begun(keys["a"], shares, TASK, "a")
+            begun(keys["a"], shares, TASK)
 
 
 def test_messages_of_another_computation_are_refused():
     _, keys, x = three()
-    turn = begun(keys["a"], x["a"], TASK, "a")
+    turn = begun(keys["a"], x["a"], TASK)
     with pytest.raises(DecodingError, match="what b sent is of another computation on shares"):
         advanced(turn, {"b": SharedWords("u", 1, turn.words.reshape(-1))})
     rows = cut_rows(WholeRows(ROWS), MEMBERS, "u", SecretKey.from_os())
@@ -134,13 +134,13 @@ def test_messages_of_another_computation_are_refused():
         "c": LabelSummand("u", planes)
     }
     with pytest.raises(DecodingError, match="what c sent is of another computation"):
-        labels_of(parts, Store(4), TASK, MEMBERS, "t")
+        labels_of(parts, WholeRows(ROWS[:4]), TASK, MEMBERS, "t")
 
 
 def test_a_member_sends_to_the_one_before_and_hears_from_the_one_after():
     """Two members' words of a round, together with the own ones, are what they hide."""
     _, keys, x = three()
-    turn = begun(keys["b"], x["b"], TASK, "b")
+    turn = begun(keys["b"], x["b"], TASK)
     assert set(words_of(turn)) == {"a"}
     words = SharedWords(_name("t", MEMBERS), 1, turn.words.reshape(-1))
     for received in ({"a": words}, {"c": words, "a": words}, {}):
@@ -154,7 +154,7 @@ def test_keys_and_shares_are_of_one_order_of_members():
     cut = cut_rows(WholeRows(ROWS), ("a", "c", "b"), "t", SecretKey.from_os())
     shares = gathered({"site": cut["a"]}, ("a", "c", "b"), "t", "a")
     with pytest.raises(DecodingError, match="keys and shares are of two computations"):
-        begun(keys["a"], shares, TASK, "a")
+        begun(keys["a"], shares, TASK)
 
 
 def hostile(task=TASK, **fields):
@@ -253,12 +253,15 @@ def test_a_task_for_other_samples_is_refused():
     other = replace(TASK, lloyd=replace(TASK.lloyd, n_samples=7))
     for task in (other, replace(TASK, scale=2.0)):
         with pytest.raises(InvalidInput, match=r"must be for .* those that clients shared"):
-            begun(keys["a"], x["a"], task, "a")
+            begun(keys["a"], x["a"], task)
 
 
 def in_turns(keys, x, task=TASK):
     """Take turns until the programs have ended; return the last ones and all before them."""
-    turns = {one: begun(keys[one], x[one], task, one) for one in MEMBERS}
+    return to_the_end({one: begun(keys[one], x[one], task) for one in MEMBERS})
+
+
+def to_the_end(turns):
     before = []
     while any(turn.words is not None for turn in turns.values()):
         before.append(turns)
@@ -280,12 +283,14 @@ def test_rounds_give_labels_and_an_ended_program_says_nothing_more():
     parts = {one: label_summands(turns[one]) for one in MEMBERS}
     assert {client for part in parts.values() for client in part} == {"b", "other"}
     found = [
-        labels_of({m: parts[m][client] for m in MEMBERS}, Store(n), TASK, MEMBERS, "t").tolist()
+        labels_of(
+            {m: parts[m][client] for m in MEMBERS}, WholeRows(ROWS[:n]), TASK, MEMBERS, "t"
+        ).tolist()
         for client, n in (("b", 4), ("other", 2))
     ]
     assert found == [[0, 0, 0, 1], [0, 1]]
     with pytest.raises(DecodingError, match="result needs the summands of a, b, c; got those of a"):
-        labels_of({"a": parts["a"]["b"]}, Store(4), TASK, MEMBERS, "t")
+        labels_of({"a": parts["a"]["b"]}, WholeRows(ROWS[:4]), TASK, MEMBERS, "t")
 
 
 def test_a_graph_is_opened_at_the_server_from_three_summands_of_one_size():
@@ -304,7 +309,7 @@ def test_a_graph_is_opened_at_the_server_from_three_summands_of_one_size():
     with pytest.raises(DecodingError, match="needs the summands of a, b, c; got those of a, b"):
         graph_of({one: parts[one] for one in "ab"}, MEMBERS, "t")
     with pytest.raises(DecodingError, match="has not ended, and has no graph yet"):
-        graph_summand(Turn(turns["a"].running, 1, None, None))
+        graph_summand(Turn(turns["a"].running, 1, None))
 
 
 def test_a_round_is_not_taken_twice_and_not_with_words_of_another():
@@ -316,8 +321,121 @@ def test_a_round_is_not_taken_twice_and_not_with_words_of_another():
     ):
         advanced(before[0]["a"], words)
     other = three("fresh")
-    fresh = begun(*(other[i]["a"] for i in (1, 2)), TASK, "a")
+    fresh = begun(*(other[i]["a"] for i in (1, 2)), TASK)
     with pytest.raises(DecodingError, match="or a member is in another one"):
         advanced(fresh, {"b": SharedWords(_name("fresh", MEMBERS), 2, words["b"].values)})
     with pytest.raises(DecodingError, match="or a member is in another one"):
         advanced(fresh, {"b": SharedWords(_name("fresh", MEMBERS), 1, words["b"].values[:-1])})
+
+
+NEW = np.array([[3, 1], [88, 95], [-200, 7], [47, 46], [46, 47], [255, -255], [1, 2]])
+
+
+def a_fit(how=None):
+    """Return the members' memories and their turns at the end of a fit."""
+    once = {one: OnceOnly() for one in MEMBERS}
+    _, keys, x = three(once=once, **(how or {}))
+    return once, in_turns(keys, x, replace(TASK, scale=(how or {}).get("scale", 1.0)))[0]
+
+
+def placed(fit, once, tag, rows=NEW, **how):
+    """Return labels of new rows at the centres of a fit, and all turns on the way."""
+    _, keys, x = three(tag, rows, once, new=True, **how)
+    turns = {one: begun_placing(fit[one], keys[one], x[one]) for one in MEMBERS}
+    turns, before = to_the_end(turns)
+    parts = {one: label_summands(turns[one]) for one in MEMBERS}
+    return np.concatenate(
+        [
+            labels_of({m: parts[m][name] for m in MEMBERS}, WholeRows(own), TASK, MEMBERS, tag)
+            for name, own in (("b", rows[:4]), ("other", rows[4:]))
+        ]
+    ), before
+
+
+def test_new_samples_get_the_nearest_of_the_shared_centres():
+    once, fit = a_fit()
+    centres = put_together(*(fit[one].centres for one in "ab")).view(np.int64)
+    nearest = np.square(NEW[:, None] - centres).sum(-1).argmin(1)
+    found, _ = placed(fit, once, "new")
+    np.testing.assert_array_equal(found, nearest)
+    assert set(nearest) == {0, 1}
+    own, _ = placed(fit, once, "own", ROWS)
+    np.testing.assert_array_equal(own, [0, 0, 0, 1, 0, 1])  # as the fit's, see above
+
+
+def test_the_same_samples_placed_again_are_behind_other_masks():
+    """Behind one mask, words of two predictions would differ by what they hide."""
+    once, fit = a_fit()
+    (found, one), (again, other) = (placed(fit, once, tag) for tag in ("new", "once more"))
+    np.testing.assert_array_equal(found, again)
+    assert len(one) == len(other)
+    differences = np.concatenate(
+        [
+            (a[m].words ^ b[m].words).reshape(-1)
+            for a, b in zip(one, other, strict=True)
+            for m in MEMBERS
+        ]
+    )
+    assert (differences != 0).mean() > 0.95
+    counts = np.bincount(differences.view(np.uint8), minlength=256)
+    assert len(differences) > 300
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < chi2.isf(1e-9, 255)
+
+
+def test_a_prediction_has_streams_of_its_own():
+    """Neither the fit's, which were drawn from, nor those of a prediction before."""
+    once, fit = a_fit()
+    placed(fit, once, "new")
+    for tag in ("t", "new"):
+        with pytest.raises(PrivacyError, match=r"the streams of .* were used for another content"):
+            placed(fit, once, tag)
+
+
+def test_few_predictions_are_made_in_a_start():
+    """Labels of chosen samples tell where centres are, ever more exactly."""
+    once, fit = a_fit()
+    for number in range(PREDICTIONS):
+        placed(fit, once, f"new {number}")
+    with pytest.raises(PrivacyError, match="ask for 8 different predictions on shares at most"):
+        placed(fit, once, "one more")
+
+
+def test_new_samples_are_placed_at_the_centres_of_their_fit_alone():
+    once, fit = a_fit({"scale": 2.0})
+    placed(fit, once, "new", scale=2.0)
+    point = np.array([1.0, 0.0])
+    for how in ({"scale": 4.0}, {"scale": 2.0, "point": point}):
+        with pytest.raises(PrivacyError, match="not of new samples on the grid, from the point"):
+            placed(fit, once, "other", **how)
+    with pytest.raises(PrivacyError, match="not of new samples on the grid"):
+        placed(fit, once, "wide", np.ones((6, 3), int), scale=2.0)
+    _, keys, x = three("fit's own", ROWS, once, scale=2.0)
+    with pytest.raises(PrivacyError, match="not of new samples on the grid"):
+        begun_placing(fit["a"], keys["a"], x["a"])
+    others = {one: replace(keys[one], members=("a", "c", "b")) for one in MEMBERS}
+    with pytest.raises(PrivacyError, match="and for the members of the fit"):
+        begun_placing(fit["a"], others["a"], replace(x["a"], new=True))
+    with pytest.raises(InvalidInput, match="at the centres of k-means that has ended"):
+        begun_placing(replace(fit["b"], centres=None), keys["b"], x["b"])
+
+
+def test_new_samples_have_no_part_in_a_fit():
+    """Else a submitter would cluster some clients' samples, or samples that it chose."""
+    _, keys, x = three(new=True)
+    with pytest.raises(PrivacyError, match="new samples are placed at the centres of a fit, and"):
+        begun(keys["a"], x["a"], TASK)
+    cut = {
+        name: cut_rows(WholeRows(ROWS, new=new), MEMBERS, "t", SecretKey.from_os())["a"]
+        for name, new in (("b", True), ("other", False))
+    }
+    with pytest.raises(PrivacyError, match="or some sent new samples and others their own"):
+        gathered(cut, MEMBERS, "t", "a")
+
+
+def test_some_clients_may_have_new_samples(tmp_path):
+    """Of a fit's own, all clients' are needed: see above."""
+    run = RunSettings("r", 0, start="s", builds={"b": "1", "left out": "1"})
+    site = PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
+    cut = cut_rows(WholeRows(ROWS, new=True), MEMBERS, "t", SecretKey.from_os())["a"]
+    shares = gathered({"b": cut}, MEMBERS, "t", "a", site)
+    assert (shares.new, shares.places) == (True, {"b": (0, 6)})
