@@ -56,7 +56,8 @@ ITERATIONS = 20
 CLAIMS = {
     "labels": "nobody learns a distance, as long as no two of the three clients that compute "
     "collude; each client learns the clusters of its own samples, the server pseudonyms, sizes and "
-    "a range, the caller the number of rounds.",
+    "a range, the caller the number of rounds; labels of chosen new samples tell where centres of "
+    "k-means are.",
     "neighbours": "the server learns which samples are within eps of each other, pseudonyms, sizes "
     "and a range; clients learn the clusters of their own samples, as long as no two of the three "
     "that compute collude.",

@@ -10,7 +10,13 @@ from sklearn.datasets import make_blobs
 
 from daskfc import Federation, OmniFC
 from daskfc.clustering import make_clusterer
-from daskfc.errors import InvalidInput, OverflowRefused, PrivacyError, ResourceRefused
+from daskfc.errors import (
+    InvalidInput,
+    OverflowRefused,
+    PartyError,
+    PrivacyError,
+    ResourceRefused,
+)
 from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
@@ -20,17 +26,20 @@ from daskfc.protocols.omnifc.on_shares import (
     _finest,
     _largest_within,
     begun,
+    new_rows,
     whole_rows,
 )
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.secure.shared import DensityClusters
+from daskfc.secure.shared.seeding import FRACTION_BITS
 from daskfc.secure.sums import Centre
-from daskfc.secure.three_parties import DensityOfShares, NeighboursOfShares
+from daskfc.secure.three_parties import DensityOfShares, NeighboursOfShares, steps
 from daskfc.secure.three_parties.tasks import a_task
 from daskfc.site import RunRequest
 from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
+from tests.oracles.shared import lloyd, seeded
 
 
 class Site(SiteRules):
@@ -63,7 +72,11 @@ def federation(urls):
 
 def labels_of(model):
     """Return labels in the order of the pooled samples."""
-    found = model.labels_.set_index(sample=["client", "sample_id"])
+    return pooled(model.labels_)
+
+
+def pooled(labels):
+    found = labels.set_index(sample=["client", "sample_id"])
     return np.concatenate([found.sel(client=name).values for name in NAMES])
 
 
@@ -79,8 +92,10 @@ def test_dbscan_has_the_pooled_labels_and_tells_nobody_a_distance(federation, ur
     assert to_server == {"SampleSummary"}
     assert not {"CodedRows", "CodedDistances", "ClusterReport"} & set(frame["message"])
     assert (frame["message"] == "LabelledSamples").sum() == len(NAMES)
-    with pytest.raises(InvalidInput, match="reveal='labels' cannot place new samples"):
+    sent = len(federation.ledger.to_frame())
+    with pytest.raises(InvalidInput, match="reveal='labels' and clusterer 'dbscan' cannot place"):
         model.predict(federation, urls)
+    assert len(federation.ledger.to_frame()) == sent
 
 
 def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation, urls, approved):
@@ -95,7 +110,7 @@ def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation
     to_server = frame[frame["receiver"] == "server"]["message"].value_counts()
     assert to_server.to_dict() == {"SampleSummary": 4, "GraphSummand": 3}
     assert "LabelSummand" not in set(frame["message"])
-    with pytest.raises(InvalidInput, match="reveal='neighbours' cannot place new"):
+    with pytest.raises(InvalidInput, match="reveal='neighbours' and clusterer 'dbscan' cannot"):
         model.predict(federation, urls)
 
 
@@ -109,6 +124,101 @@ def test_k_means_is_as_good_as_the_pooled_one(federation, approved):
     assert model.sample_map(federation) is None
     again = OmniFC(4, clusterer=SHORT, reveal="labels", random_state=1).fit(federation)
     np.testing.assert_array_equal(labels_of(again), found)
+
+
+def centres_of(model):
+    """Return the centres of a fit as whole numbers, in the clear: nobody in it sees them."""
+    task, grid = model._fitted._fitted
+    rows = np.rint(FAR * grid.scale).astype(np.int64)
+    own = rows[task.candidates]
+    start = own[seeded(own, task.seeding.starts, 1 << FRACTION_BITS)]
+    return lloyd(rows, start, task.lloyd.iterations, grid.bits)[1]
+
+
+def test_new_samples_get_the_nearest_centre_of_the_fit(federation, urls, tmp_path, approved):
+    """Of some clients, twice; the fit's own samples keep their labels."""
+    model = OmniFC(4, clusterer=FAST, reveal="labels", random_state=1).fit(federation)
+    _, grid = model._fitted._fitted
+    np.testing.assert_array_equal(pooled(model.predict(federation, urls)), labels_of(model))
+    random = np.random.default_rng(3)
+    new = {"b": random.normal(scale=4, size=(40, 3)), "d": random.normal(scale=4, size=(7, 3))}
+    stores = stores_of(tmp_path, new)
+    begin = len(federation.ledger.to_frame())
+    found = model.predict(federation, stores).set_index(sample=["client", "sample_id"])
+    frame = federation.ledger.to_frame()[begin:]
+    assert set(frame["message"]) == {
+        *("StoreSummary", "NewSamples", "PublicKeys", "SharedRows", "SharedWords", "RoundsTaken"),
+        *("LabelSummand", "LabelledSamples"),
+    }
+    assert "server" not in {*frame["sender"], *frame["receiver"]}
+    told_labels = frame[frame["message"].isin(["LabelSummand", "LabelledSamples"])]
+    summands = told_labels[told_labels["message"] == "LabelSummand"]
+    assert set(summands["receiver"]) == {"b", "d"}
+    by = told_labels[told_labels["message"] == "LabelledSamples"]["sender"]
+    assert sorted(by) == ["b", "d"]
+    centres = centres_of(model)
+    for name, rows in new.items():
+        whole = np.rint(rows * grid.scale).astype(np.int64)
+        nearest = np.square(whole[:, None] - centres).sum(-1).argmin(1)
+        np.testing.assert_array_equal(found.sel(client=name), nearest)
+        assert len(set(nearest)) > 1
+    again = model.predict(federation, stores)
+    np.testing.assert_array_equal(again, found)
+    words = federation.ledger.to_frame()[begin:].query("message == 'SharedRows'")
+    assert len(words) == 2 * len(frame.query("message == 'SharedRows'"))
+
+
+def test_new_samples_far_from_the_origin_are_seen_from_the_mean_of_the_fit(tmp_path, approved):
+    rows = {name: part + 1e5 for name, part in ROWS.items()}
+    with Federation.local(stores_of(tmp_path / "far", rows)) as federation:
+        model = OmniFC(4, clusterer=FAST, reveal="labels").fit(federation)
+        new = stores_of(tmp_path / "new", {"c": rows["c"][:9]})
+        assert model._fitted._place.centre is not None
+        found, own = model.predict(federation, new), model.labels_
+        own = own[own["client"] == "c"][:9]
+        np.testing.assert_array_equal(found.values, own.values)
+
+
+def test_new_samples_beyond_the_range_and_too_many_predictions_are_refused(
+    federation, tmp_path, approved
+):
+    model = OmniFC(4, clusterer=FAST, reveal="labels", random_state=1).fit(federation)
+    far = stores_of(tmp_path / "far", {"a": np.array([[0.0, 1.0, 2.0], [4711.25, 0.0, 0.0]])})
+    with pytest.raises(PartyError, match="samples lie beyond the range") as refused:
+        model.predict(federation, far)
+    assert refused.value.error_type == "OverflowRefused"
+    assert refused.value.party == "a"
+    assert "4711" not in str(refused.value)
+    near = stores_of(tmp_path / "near", {"b": np.ones((2, 3))})
+    for _ in range(steps.PREDICTIONS):
+        model.predict(federation, near)
+    with pytest.raises(PartyError, match="different predictions on shares at most"):
+        model.predict(federation, near)
+
+
+def test_centres_of_another_run_are_gone(federation, tmp_path):
+    model = OmniFC(4, clusterer=FAST, reveal="labels", random_state=1).fit(federation)
+    new = stores_of(tmp_path, {"c": np.ones((2, 3))})
+    OmniFC(3, clusterer=FAST, reveal="labels").fit(federation)
+    with pytest.raises(InvalidInput, match="lies with the parties of the run of fit, which is ov"):
+        model.predict(federation, new)
+    assert model.predict(federation, new, refit=True).sizes["sample"] == 2
+
+
+def test_a_client_places_few_stores_of_new_samples_on_the_grid_of_the_fit(tmp_path):
+    """Refusals of many would tell where they lie."""
+    rows = {f"s{i}": np.array([[1.5, i / 2]]) for i in range(steps.PREDICTIONS + 1)}
+    stores = [ClientStore.open(url) for url in stores_of(tmp_path, rows).values()]
+    site, grid = Site(), RowGrid(2.0, 6, exact=False)
+    whole_rows(stores[0], grid=grid, site=site)
+    with pytest.raises(PrivacyError, match="the grid of rows on shares of '' were used"):
+        new_rows(stores[0], grid=RowGrid(4.0, 6, exact=False), site=site)
+    for i, store in enumerate([*stores[:-1], stores[0]]):
+        found = new_rows(store, grid=grid, site=site)
+        np.testing.assert_array_equal(found.values, [[3, i % steps.PREDICTIONS]])
+        assert found.new
+    with pytest.raises(PrivacyError, match="8 different stores of new samples on shares at most"):
+        new_rows(stores[-1], grid=grid, site=site)
 
 
 @pytest.mark.parametrize("reveal", ["labels", "neighbours"])
@@ -271,7 +381,7 @@ def test_a_clusterer_is_announced_with_its_parameters():
 
 def test_only_what_is_announced_is_approved():
     """Who announces labels gets no distance, and the other way round."""
-    steps = Protocol.of("OmniFC").steps
+    approved = Protocol.of("OmniFC").steps
     shares = "daskfc.secure.three_parties.steps"
     coded = "daskfc.secure.distances.parties.party.encode_rows"
     for step, reveal in (
@@ -280,12 +390,12 @@ def test_only_what_is_announced_is_approved():
         (f"{shares}.graph_summand", ["neighbours"]),
         (coded, ["distances"]),
     ):
-        assert steps[step]["at"]["client"]["reveal"] == reveal
+        assert approved[step]["at"]["client"]["reveal"] == reveal
     columns = coded.replace("party.encode_rows", "by_columns.encode_columns")
-    assert steps[coded]["at"]["client"]["split"] == ["samples"]
-    assert steps[columns]["at"]["client"]["split"] == ["columns", "grid"]
+    assert approved[coded]["at"]["client"]["split"] == ["samples"]
+    assert approved[columns]["at"]["client"]["split"] == ["columns", "grid"]
     # a member begins what was announced, by OmniFC's own step
-    assert f"{shares}.begun" not in steps
+    assert f"{shares}.begun" not in approved
 
 
 def test_dbscan_of_many_samples_on_no_grid_has_the_finest_grid():

@@ -1,5 +1,7 @@
 """Steps of a computation on shares: keys, summands and rounds, once each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
