@@ -120,8 +120,8 @@ def test_an_error_that_nobody_waits_for_is_logged_as_dasks(federation, monkeypat
 
     federation.dask_client.sync(leave)
     assert not [context for context in told if context.get("exception") is ours]
-    # Dask's own waiting may end in the same moment and be logged beside it.
-    assert [more["exc_info"] for more in logged].count(ours) == 1
+    # Dask logs words of its own by the same logger, at any moment.
+    assert [more.get("exc_info") for more in logged].count(ours) == 1
 
 
 def test_rounds_are_counted_from_the_start_of_a_run(federation):

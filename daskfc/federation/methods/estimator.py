@@ -2,6 +2,7 @@
 
 import time
 import uuid
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import numpy as np
 import xarray as xr
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -132,6 +134,8 @@ class FederatedClusterer(FittedModel):
     def fit(self, federation: Federation, y: None = None) -> Self:
         """Cluster the samples of all clients of a running federation; return itself.
 
+        A ConvergenceWarning tells of fewer clusters than ``n_clusters``.
+
         Raises
         ------
         InvalidInput
@@ -149,7 +153,20 @@ class FederatedClusterer(FittedModel):
         count_preparation(getattr(self, "privacy_", None), federation.preparation)
         self.timing_["total_s"] = time.monotonic() - started
         self.ledger_ = federation.ledger
+        self._warn_of_empty_clusters()
         return self
+
+    def _warn_of_empty_clusters(self) -> None:
+        asked, labels = getattr(self, "n_clusters", None), self.labels_.to_numpy()
+        found = len(np.unique(labels[labels >= 0]))
+        if asked is not None and found < asked:
+            warnings.warn(
+                f"{type(self).__name__} found {found} of {asked} clusters: there are too few "
+                "different samples, or some lie so far away that others are one cluster beside "
+                "them. Ask for fewer clusters, or shorten far values by prepare: [clip].",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _begin(self, federation: Federation) -> None:
         """Check the parameters and the clients' columns, and begin a run."""

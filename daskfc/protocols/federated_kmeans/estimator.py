@@ -1,11 +1,9 @@
 """FederatedKMeans: the estimator, which runs `daskfc.secure.kmeans` on the clients' samples."""
 
-import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, real
@@ -125,20 +123,6 @@ class FederatedKMeans(FederatedClusterer):
         _noise_of(self.noise)
         if n_clients is not None and self.averaging != "plain":
             check_maskers(n_clients, self.n_colluding, self.allow_few)
-
-    def fit(self, federation: Federation, y: None = None) -> Self:
-        """Cluster the samples of all clients, see the base class; warn of clusters without any."""
-        super().fit(federation)
-        found = len(np.unique(self.labels_.to_numpy()))
-        if found < self.n_clusters:
-            warnings.warn(
-                f"{_NAME} found {found} of {self.n_clusters} clusters: there are too few different "
-                "samples, or some lie so far away that they pull a centre from all others. Ask for "
-                "fewer clusters, or shorten far values by prepare: [clip].",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
 
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         self.__dict__.pop("privacy_", None)
