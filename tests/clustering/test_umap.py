@@ -1,5 +1,6 @@
 """UMAP on exact neighbours: the library's own map, whatever the order, and its refusals."""
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_the_map_is_the_one_of_the_library(digits, min_dist, n_components):
     X, n, k = digits[0], len(digits[0]), 15
     graph = nearest_of_points(X, k - 1)
     clusterer = UMAP(k, min_dist, n_components, n_epochs=60)
-    found, notes = clusterer._map(graph, 5)
+    found, _, notes = clusterer._map(graph, 5)
     near = np.column_stack([np.arange(n), graph.indices])
     apart = np.column_stack([np.zeros(n), np.sqrt(graph.distances)]).astype(np.float32)
     with threadpool_limits(1, "blas"):
@@ -58,14 +59,17 @@ def test_then_any_clusterer_finds_the_clusters_of_the_map(digits):
     X, y = digits
     graph = nearest_of_points(X, 14)
     spread = make_clusterer(
-        {"umap": {"n_neighbors": 15, "then": {"hdbscan": {"min_cluster_size": 20}}}}
-    )
+        {"umap": {"n_neighbors": 15, "then": {"hdbscan": {"min_cluster_size": 20}},
+                  "selection": "excess_of_mass"}}
+    )  # fmt: skip
     found = spread.fit(graph, None, 0)
-    places, _ = spread._map(ours._in_order(graph, 14)[0], integer_seed(0, "umap"))
+    places, _, _ = spread._map(ours._in_order(graph, 14)[0], integer_seed(0, "umap"))
     expected = LibraryHDBSCAN(min_cluster_size=20, copy=True).fit_predict(places)
     expected = expected[ours._in_order(graph, 14)[1]]
     assert adjusted_rand_score(found.labels, expected) == 1.0
     assert adjusted_rand_score(found.labels, y) > 0.75
+    chosen = replace(spread, selection="modularity").fit(graph, None, 0)
+    assert adjusted_rand_score(chosen.labels, y) > 0.75
     for then in ("k-means", "spectral", "hierarchical"):
         clusterer = make_clusterer({"umap": {"n_neighbors": 15, "then": then}})
         assert not clusterer.finds_n_clusters
