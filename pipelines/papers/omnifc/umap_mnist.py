@@ -138,7 +138,9 @@ def main() -> None:
         f"pixels, 10 clients (label skew 0.75); {GRAPH['n_neighbors']} neighbours, a map of two "
         f"dimensions with min_dist 0, HDBSCAN with min_samples {CORE} and min_cluster_size "
         f"{density(n)['min_cluster_size']}: the example of umap-learn's documentation, not chosen "
-        f"by us. One process and one BLAS thread a party on {os.cpu_count()} cores; `run` is the "
+        "by us. OmniFC and `central` take the clusters of HDBSCAN's tree that have the largest "
+        "modularity in UMAP's graph (`selection`), scikit-learn those that persist longest. "
+        f"One process and one BLAS thread a party on {os.cpu_count()} cores; `run` is the "
         "wall time of the whole command with one seed, start of processes and compiling included. "
         "Noise counts as a cluster of its own in all scores.\n\n"
         + markdown_table([*header, "of the server, MB"], rows, left=2)
