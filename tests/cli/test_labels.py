@@ -83,6 +83,51 @@ def test_nothing_is_written_before_all_of_it_can_be(daskfc, labelled, tmp_path, 
     assert (tmp_path / "there.csv").read_text() == "mine"
 
 
+OF_A_SITE = "name;patient;weight\nZoë;p3;61,5\n=A1;p1;070\nBob;p9;\nAda;p2;58\n"
+
+
+def test_clusters_go_beside_the_columns_of_a_table(daskfc, labelled, tmp_path):
+    """In its order, with its cells as they are written, and empty where a row is no sample."""
+    (tmp_path / "own.csv").write_text(OF_A_SITE, encoding="utf-8")
+    words = ("labels", "labels.csv", "--store", "a.zarr", "--with", "own.csv")
+    done = daskfc(*words)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == (
+        "name,patient,weight,cluster,B seed 1\n"
+        'Zoë,p3,"61,5",1,7\n\'=A1,p1,070,2,7\nBob,p9,,,\nAda,p2,58,0,7\n'
+    )
+    assert "3 samples" in daskfc(*words, "--out", "grouped.parquet").stderr
+    grouped = pd.read_parquet(tmp_path / "grouped.parquet")
+    assert grouped["cluster"].tolist() == [1, 2, pd.NA, 0]
+    assert grouped["name"].tolist() == ["Zoë", "=A1", "Bob", "Ada"]
+    grouped.iloc[:, 1:3].to_excel(tmp_path / "own.xlsx", index=False)
+    again = daskfc(*words[:-1], "own.xlsx")
+    assert again.stdout.splitlines()[2] == "p1,070,2,7"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("patient\np1\np2\n", "have the ids of the 3 samples; the best one has 2. Give the file"),
+        ("age,sex\n1,f\n", "the best one has 0"),
+        ("cluster,id\n1,p1\n1,p2\n1,p3\n", "the name of one that is there, cluster. Rename"),
+        ("id,a\np1,1,2\n", "own.csv"),
+        (None, "own.csv"),
+    ],
+)
+def test_a_table_without_the_ids_is_refused_and_nothing_is_written(
+    daskfc, labelled, tmp_path, text, said
+):
+    if text is not None:
+        (tmp_path / "own.csv").write_text(text)
+    words = ("labels", "labels.csv", "--store", "a.zarr", "--with", "own.csv")
+    done = daskfc(*words, "--out", "new.csv", "--into-store", "night")
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr
+    assert not (tmp_path / "new.csv").exists()
+    assert cluster_names(labelled) == []
+
+
 def test_labels_that_a_spreadsheet_saved_are_read(daskfc, labelled, tmp_path):
     file = tmp_path / "labels.csv"
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())

@@ -7,6 +7,7 @@ from daskfc.errors import InvalidInput
 from daskfc.folders import check_place, write_private
 from daskfc.runs import predict_run, site_labels
 from daskfc.runs.outcome.csv_cells import csv_text
+from daskfc.runs.outcome.labels import beside
 from daskfc.stores import ClientStore
 from daskfc.stores.store.clusters import check_new_clusters, write_clusters
 
@@ -19,11 +20,13 @@ __all__ = ["labels", "predict"]
 @click.option("--samples", help="The store of new samples, for the labels of 'daskfc predict'.")
 @click.option("--out", type=click.Path(dir_okay=False), help="File to write, .csv or .parquet.")
 @click.option("--into-store", metavar="NAME", help="Write them into the store as clusters/NAME.")
+@click.option("--with", "table", metavar="FILE", help="A table with these ids, to add columns to.")
 @click.option("--overwrite", is_flag=True, help="Replace a file, or clusters, that are there.")
 def labels(
     source: str,
     store: str,
     samples: str | None,
+    table: str | None,
     out: str | None,
     into_store: str | None,
     overwrite: bool,
@@ -35,11 +38,12 @@ def labels(
     pseudonyms. Without --out and --into-store the table is printed.
 
     \b
-    Example:
+    Examples:
       daskfc labels labels.csv --store hospital-a.zarr --out clusters.csv
+      daskfc labels labels.csv --store hospital-a.zarr --with patients.csv --out grouped.csv
     """  # noqa: D301 - click reads \b
     with exits():
-        table = site_labels(source, store, samples=samples)
+        own = site_labels(source, store, samples=samples)
         of = ClientStore.open(samples or store)
         # check everything before writing anything
         if out is not None:
@@ -48,21 +52,22 @@ def labels(
             check_place(out, overwrite=overwrite)
         if into_store is not None:
             check_new_clusters(of, into_store, overwrite=overwrite)
+        found = own if table is None else beside(own, table)
         if into_store is not None:
-            fits = table.drop(columns="sample_id")
+            fits = own.drop(columns="sample_id")
             names = [str(name) for name in fits.columns]
             write_clusters(of, into_store, fits.to_numpy(), names, overwrite=overwrite)
             click.echo(f"{of.url}: clusters/{into_store}", err=True)
         if out is not None:
             data = (
-                table.to_parquet(index=False)
+                found.to_parquet(index=False)
                 if out.endswith(".parquet")
-                else csv_text(table).encode()
+                else csv_text(found).encode()
             )
             write_private(out, data, overwrite=overwrite)
-            click.echo(f"{out}: {len(table):,} samples", err=True)
+            click.echo(f"{out}: {len(own):,} samples", err=True)
         if out is None and into_store is None:
-            click.echo(csv_text(table), nl=False)
+            click.echo(csv_text(found), nl=False)
 
 
 @click.command()

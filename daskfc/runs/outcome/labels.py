@@ -16,8 +16,9 @@ from daskfc.federation.identity.pseudonyms import Pseudonyms, pseudonyms_of
 from daskfc.runs.outcome.csv_cells import csv_text, words_of
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.stores import ClientStore
+from daskfc.stores.building.looking import cells_at
 
-__all__ = ["labels_table", "name_of_samples", "site_labels", "write_tables"]
+__all__ = ["beside", "labels_table", "name_of_samples", "site_labels", "write_tables"]
 
 _KEYS = "labels.keys.json"  # where clients share samples: the key of their pseudonyms, wrapped
 _NAMES = ("pseudonym", "sample_id")
@@ -180,6 +181,33 @@ def site_labels(
     fits = table.drop(columns=[key, "client"]).iloc[at].reset_index(drop=True)
     fits.insert(0, "sample_id", ids.astype(object))
     return fits
+
+
+def beside(clusters: pd.DataFrame, path: str) -> pd.DataFrame:
+    """Return the table in a file with clusters in new columns, empty for rows of no sample.
+
+    Rows are found by the first column that has the ids of all samples, as they are written.
+    """
+    cells = cells_at(path)
+    ids = pd.Index(clusters["sample_id"].astype(str))
+    having = (name for name in cells.columns if ids.isin(cells[name].astype(str)).all())
+    key = next(having, None)
+    if key is None:
+        most = max((int(ids.isin(cells[c].astype(str)).sum()) for c in cells.columns), default=0)
+        raise InvalidInput(
+            f"{path}: a column must have the ids of the {len(ids)} samples; the best one has "
+            f"{most}. Give the file that the store was made of."
+        )
+    fits = clusters.drop(columns="sample_id").astype("Int64")
+    double = sorted(set(fits.columns) & set(cells.columns))
+    if double:
+        raise InvalidInput(
+            f"{path}: a new column would have the name of one that is there, "
+            f"{', '.join(double)}. Rename that."
+        )
+    at = ids.get_indexer(cells[key].astype(str))
+    found = fits.reindex(np.where(at >= 0, at, len(ids))).reset_index(drop=True)
+    return pd.concat([cells, found], axis=1)
 
 
 def _check_own(table: pd.DataFrame, at: np.ndarray, path: Path, store: ClientStore) -> None:

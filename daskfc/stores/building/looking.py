@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from daskfc.errors import StoreError
 from daskfc.stores.building.at_hand import source_at, source_of
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import matching_files
@@ -16,10 +17,11 @@ from daskfc.stores.layout.spelling import Spelling
 from daskfc.stores.sources.cells import Fault
 from daskfc.stores.sources.guessing import ColumnGuess, guessed_columns, guessed_marks, keys_of
 from daskfc.stores.sources.readers import check_source, format_of, known_sources, open_source
+from daskfc.stores.sources.source import Source
 from daskfc.stores.sources.tables.csv import Csv
 from daskfc.stores.sources.tables.table import Table, whole
 
-__all__ = ["FileLook", "look_at"]
+__all__ = ["FileLook", "cells_at", "look_at"]
 
 _HEAD, _ROWS = 5, 8192  # ours: rows shown, and read at a time
 
@@ -76,16 +78,9 @@ def look_at(path: str, given: Mapping[str, Any] | None = None) -> FileLook:
     StoreError, InvalidInput
         For a file that cannot be opened, and for wrong keys.
     """
-    given = dict(given or {})
-    source = source_at(path, given)
-    if source.path is not None:
-        source = source.model_copy(update={"path": matching_files(source.file)[0]})
+    source, reader, given = _found(path, given or {})
     kind = format_of(source)
-    reader = known_sources()[kind]()
     with reading(source.where, kind):
-        if isinstance(reader, Csv):
-            given = {**guessed_marks(source.file), **given}
-            source = _with(source, given)
         check_source(source)
         where = {"path": path} if source.uri is None else {"uri": path}
         if not isinstance(reader, Table) or source.array is not None:
@@ -106,6 +101,33 @@ def look_at(path: str, given: Mapping[str, Any] | None = None) -> FileLook:
             pass
         found.n_samples = samples.n_samples
     return found
+
+
+def cells_at(path: str) -> pd.DataFrame:
+    """Return the cells of a table as they are written, its marks guessed; StoreError if none."""
+    source, reader, _ = _found(path, {})
+    if not isinstance(reader, Table):
+        raise StoreError(
+            f"{source.where}: a table with named columns is needed; got format "
+            f"{format_of(source)!r}. Give a csv, Excel or parquet file."
+        )
+    with reading(source.where, format_of(source)):
+        file = reader.told(source)
+        file.count()
+        return whole(file, file.names, file.names)
+
+
+def _found(path: str, given: Mapping[str, Any]) -> tuple[SourceConfig, Source, dict[str, Any]]:
+    """Return a file, or the first that a pattern matches, its reader, and what is known of it."""
+    source = source_at(path, given)
+    if source.path is not None:
+        source = source.model_copy(update={"path": matching_files(source.file)[0]})
+    reader = known_sources()[format_of(source)]()
+    with reading(source.where, format_of(source)):
+        if isinstance(reader, Csv):
+            given = {**guessed_marks(source.file), **given}
+            source = _with(source, given)
+    return source, reader, dict(given)
 
 
 def _with(source: SourceConfig, keys: Mapping[str, Any]) -> SourceConfig:
