@@ -205,7 +205,7 @@ def beside(clusters: pd.DataFrame, path: str) -> pd.DataFrame:
             f"{path}: a new column would have the name of one that is there, "
             f"{', '.join(double)}. Rename that."
         )
-    at = ids.get_indexer(cells[key].astype(str))
+    at = ids.get_indexer(pd.Index(cells[key].astype(str)))
     found = fits.reindex(np.where(at >= 0, at, len(ids))).reset_index(drop=True)
     return pd.concat([cells, found], axis=1)
 
