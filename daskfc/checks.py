@@ -45,14 +45,14 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def integer(low: int | None = None, high: int | None = None) -> Constraint:
-    """Return the constraint "an int in [low, high]"."""
+    """Return the constraint "a whole number in [low, high]"."""
 
     def holds(value: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, Integral):
             return False
         return (low is None or int(value) >= low) and (high is None or int(value) <= high)
 
-    return Constraint(f"an int{_interval(low, high)}", holds)
+    return Constraint(f"a whole number{_interval(low, high)}", holds)
 
 
 def real(

@@ -218,8 +218,11 @@ def test_raw_samples_need_a_federation_that_allows_them():
 @pytest.mark.parametrize(
     ("params", "rule"),
     [
-        ({"n_clusters": 0}, "'n_clusters' parameter of DSC must be an int of at least 1"),
-        ({"n_clusters": 2, "n_neighbors": 0}, "'n_neighbors' parameter of DSC must be an int"),
+        ({"n_clusters": 0}, "'n_clusters' parameter of DSC must be a whole number of at least 1"),
+        (
+            {"n_clusters": 2, "n_neighbors": 0},
+            "'n_neighbors' parameter of DSC must be a whole number",
+        ),
         ({"n_clusters": 2, "kernel_scale": 0.0}, "'kernel_scale' parameter of DSC must be a finit"),
         ({"n_clusters": 2, "n_init": 0}, "'n_init' parameter of DSC"),
     ],

@@ -142,7 +142,7 @@ def test_the_seed_decides_the_labels(store):
 @pytest.mark.parametrize(
     ("params", "rule"),
     [
-        ({"n_clusters": 0}, "'n_clusters' parameter of KFED must be an int of at least 1"),
+        ({"n_clusters": 0}, "'n_clusters' parameter of KFED must be a whole number of at least 1"),
         ({"n_clusters": 3, "n_local_clusters": 4}, "must be at most 'n_clusters', 3; got 4"),
         ({"n_clusters": 9, "n_local_clusters": 2}, "4 clients send 2 each"),
         ({"n_clusters": 3, "max_iterations": 0}, "'max_iterations' parameter of KFED"),

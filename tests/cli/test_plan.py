@@ -52,7 +52,7 @@ def test_a_slower_network_takes_longer(planned):
 def test_what_a_run_would_refuse_is_exit_code_2(planned, monkeypatch):
     result = planned({"method": "OmniFC", "params": {"n_clusters": 3, "n_spares": 9}})
     assert result.exit_code == 2
-    assert "must be an int in [0, 0]" in result.stderr
+    assert "must be a whole number in [0, 0]" in result.stderr
     noise = {"epsilon": 1.0, "delta": 1e-5}
     result = planned(
         {"method": "ESFMC", "params": {"n_clusters": 3, "noise": noise, "incomplete": "align"}}

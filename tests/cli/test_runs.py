@@ -45,7 +45,7 @@ def test_json_is_the_summary_and_nothing_else(fake, daskfc, files):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--set", "params.n_clusters=0"], "must be an int of at least 1; got 0"),
+        (["--set", "params.n_clusters=0"], "must be a whole number of at least 1; got 0"),
         (["--set", "params.n_clusters=500"], "500 clusters"),
         (["--set", "seedz=[5]"], "'seedz'"),
         (["--set", "method=OmniFD"], "there are FederatedKMeans, OmniFC"),

@@ -230,7 +230,7 @@ def test_bad_input_is_told_too(daskfc, files, fake):
     assert daskfc("run", *files, *words).exit_code == 2
     told = json.loads(Path("told").read_text())
     assert (told["status"], told["exit_code"], told["run"]) == ("not started", 2, None)
-    assert "must be an int of at least 1" in told["error"]
+    assert "must be a whole number of at least 1" in told["error"]
 
 
 class _Hook(http.server.BaseHTTPRequestHandler):

@@ -198,7 +198,7 @@ def test_wrong_views_data_and_distances_are_refused(spec):
         ("dbscan", "'eps' parameter of dbscan must be given"),
         ({"dbscan": {"eps": 0}}, "'eps' parameter of dbscan must be a finite number above 0"),
         ({"spectral": {"gamma": 1.0}}, "'gamma' parameter of spectral must be left out"),
-        ({"spectral": {"n_neighbors": 1}}, "an int of at least 2; got 1"),
+        ({"spectral": {"n_neighbors": 1}}, "a whole number of at least 2; got 1"),
         ({"spectral": {"affinity": "rbf"}}, "one of 'nearest_neighbors', 'gaussian'"),
         ({"hierarchical": {"linkage": "median"}}, "'linkage' parameter of hierarchical"),
         ({"fuzzy-c-means": {"fuzziness": 1}}, "above 1; got 1"),
@@ -223,7 +223,7 @@ FROM_2 = {
 def test_whole_numbers_begin_at_1_or_2(name):
     """The least is taken, and what is below it, or none whole, is refused."""
     for parameter, constraint in CLUSTERERS[name].constraints.items():
-        if constraint.rule.startswith("an int"):
+        if constraint.rule.startswith("a whole number"):
             least = 2 if (name, parameter) in FROM_2 else 1
             assert [constraint.holds(n) for n in (least - 1, least, 10**6)] == [False, True, True]
             assert not constraint.holds(least + 0.5), parameter

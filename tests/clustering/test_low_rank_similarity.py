@@ -173,8 +173,14 @@ def test_iris_reaches_the_papers_accuracy(clients):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: most_similar(np.ones((2, 3)), 0, 4), r"'n_neighbors' .* must be an int in \[1, 3"),
-        (lambda: most_similar(np.ones((2, 3)), 2, 1), r"'start' .* must be an int in \[0, 1\]"),
+        (
+            lambda: most_similar(np.ones((2, 3)), 0, 4),
+            r"'n_neighbors' .* must be a whole number in \[1, 3",
+        ),
+        (
+            lambda: most_similar(np.ones((2, 3)), 2, 1),
+            r"'start' .* must be a whole number in \[0, 1\]",
+        ),
         (lambda: similarity_graph([[np.inf]]), "B must be finite"),
         (lambda: join_similar([]), "must hold every row once"),
         (lambda: join_similar([most_similar(np.ones((1, 2)), 1, 1)]), "must hold every row once"),

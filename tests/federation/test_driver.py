@@ -191,7 +191,7 @@ def test_a_run_is_begun_with_all_of_it_new(federation, everyone):
 
 @pytest.mark.parametrize("seed", [-1, -0.5, 0.5, "7", None])
 def test_a_run_with_another_seed_than_a_number_is_not_begun(federation, everyone, seed):
-    with pytest.raises(InvalidInput, match="must be an int of at least 0"):
+    with pytest.raises(InvalidInput, match="must be a whole number of at least 0"):
         federation.start_run("new", random_state=seed)
     assert (federation.run_id, everyone.calls) == ("r", [])
 

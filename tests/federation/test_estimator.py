@@ -135,7 +135,7 @@ def test_only_a_federation_is_fitted():
     [
         (
             {"n_samples": 0},
-            "the 'n_samples' parameter of Above must be an int of at least 1; got 0.",
+            "the 'n_samples' parameter of Above must be a whole number of at least 1; got 0.",
         ),
         (
             {"n_samples": 18, "shift": math.inf},
@@ -143,7 +143,8 @@ def test_only_a_federation_is_fitted():
         ),
         (
             {"n_samples": 18, "random_state": -1},
-            "the 'random_state' parameter of Above must be an int of at least 0, or None; got -1.",
+            "the 'random_state' parameter of Above must be a whole number of at least 0, or None; "
+            "got -1.",
         ),
     ],
 )
@@ -159,7 +160,7 @@ def test_a_parameter_that_breaks_its_rule_starts_no_run(federation, given, sente
 
 def test_a_method_in_the_place_of_a_number_is_told_by_its_parameter():
     with pytest.raises(
-        InvalidInput, match=r"^the 'n_samples' parameter of Above must be an int of"
+        InvalidInput, match=r"^the 'n_samples' parameter of Above must be a whole number of"
     ):
         Above(FitsOnly()).check()
 

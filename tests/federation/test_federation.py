@@ -143,7 +143,7 @@ def test_the_seed_is_a_number_of_at_least_0(federation, seed):
     before = federation.run_id
     with pytest.raises(InvalidInput) as refusal:
         federation.start_run("seeded", random_state=seed)
-    assert str(refusal.value) == f"random_state must be an int of at least 0; got {seed!r}."
+    assert str(refusal.value) == f"random_state must be a whole number of at least 0; got {seed!r}."
     assert federation.run_id == before
 
 

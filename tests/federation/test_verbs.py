@@ -375,7 +375,9 @@ def test_the_folder_that_a_site_names_is_where_its_secret_stays(tmp_path):
 def test_a_run_must_be_started_well(federation):
     with pytest.raises(InvalidInput, match=r"name of a folder, .* got '\.\./x'"):
         federation.start_run("../x", random_state=0)
-    with pytest.raises(InvalidInput, match="random_state must be an int of at least 0; got -1"):
+    with pytest.raises(
+        InvalidInput, match="random_state must be a whole number of at least 0; got -1"
+    ):
         federation.start_run("x", random_state=-1)
 
 

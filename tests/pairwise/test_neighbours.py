@@ -202,7 +202,7 @@ def test_limits_leave_room_for_k(a, b, k, side, seed, integers):
 def test_too_many_neighbours_are_refused(k, tmp_path):
     with pytest.raises(InvalidInput, match=rf"below the number of samples, 53; got {k}\. Lower it"):
         NeighbourTiles.create(str(tmp_path / "a"), SymmetricGrid(53, 16), k)
-    with pytest.raises(InvalidInput, match="an int of at least 1; got 0"):
+    with pytest.raises(InvalidInput, match="a whole number of at least 1; got 0"):
         NeighbourTiles.create(str(tmp_path / "a"), SymmetricGrid(53, 16), 0)
     assert not (tmp_path / "a").exists()
 

@@ -138,7 +138,10 @@ def test_an_unknown_compared_method_is_refused(fake):
     ("params", "words"),
     [
         ({}, "needs the parameter 'n_clusters'"),
-        ({"n_clusters": 0}, "'n_clusters' parameter of Fake must be an int of at least 1; got 0"),
+        (
+            {"n_clusters": 0},
+            "'n_clusters' parameter of Fake must be a whole number of at least 1; got 0",
+        ),
         ({"n_clusters": 3, "clusterer": "ward"}, "one of 'spectral', 'dbscan'; got 'ward'"),
         ({"n_clusters": 3, "k": 2}, "no parameter 'k'; it has n_clusters, clusterer"),
         ({"n_clusters": 3, "random_state": 1}, "'seeds'"),

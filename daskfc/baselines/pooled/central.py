@@ -175,7 +175,7 @@ class Central(FederatedClusterer):
         clusterer = make_clusterer(self.clusterer)
         if clusterer.finds_n_clusters != (self.n_clusters is None):
             way_out = "Leave it out" if clusterer.finds_n_clusters else "Give a number of clusters"
-            rule = "None" if clusterer.finds_n_clusters else "an int of at least 1"
+            rule = "None" if clusterer.finds_n_clusters else "a whole number of at least 1"
             raise InvalidInput(
                 f"the 'n_clusters' parameter of Central must be {rule} with the clusterer "
                 f"{clusterer.name!r}; got {self.n_clusters!r}. {way_out}."

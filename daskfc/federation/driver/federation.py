@@ -258,7 +258,9 @@ class Federation(ServerWork):
         """
         self._check_open()
         if not isinstance(random_state, int) or random_state < 0:
-            raise InvalidInput(f"random_state must be an int of at least 0; got {random_state!r}.")
+            raise InvalidInput(
+                f"random_state must be a whole number of at least 0; got {random_state!r}."
+            )
         files = self._security
         session = None if files is None else SessionKey()
         settings = RunSettings(

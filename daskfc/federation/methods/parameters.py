@@ -43,7 +43,7 @@ def param(constraint: Constraint, *, default: Any = _NONE_GIVEN, kw_only: bool =
     ...     rounds: int = param(integer(low=1), default=5)
     >>> make_init(Means)
     >>> Means(3).rounds, constraints_of(Means)["rounds"].rule
-    (5, 'an int of at least 1')
+    (5, 'a whole number of at least 1')
     """
     return _Param(constraint, default, kw_only)
 

@@ -66,7 +66,7 @@ def as_announced(parameter: str) -> Rule:
 
 
 at_most_honest = Rule(
-    "an int of at least 1, and at most the number of clients that do not collude",
+    "a whole number of at least 1, and at most the number of clients that do not collude",
     lambda value, asked: (
         isinstance(value, int)
         and 1 <= value <= max(1, len(asked.clients) - (asked.parameters.get("n_colluding") or 0))

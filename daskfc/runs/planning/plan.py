@@ -224,8 +224,8 @@ def plan(
     >>> plan({"method": "OmniFC", "params": {"n_clusters": 3, "tile": 0}})
     Traceback (most recent call last):
     ...
-    daskfc.errors.InvalidInput: the 'tile' parameter of OmniFC must be an int of at least 1, or \
-None; got 0.
+    daskfc.errors.InvalidInput: the 'tile' parameter of OmniFC must be a whole number of at least \
+1, or None; got 0.
     """
     definition = load_pipeline(pipeline, params=params, overrides=overrides)
     definition = check_pipeline(definition).pipeline

@@ -172,7 +172,7 @@ class StoreWriter:
             )
         if self._chunk_rows < 1:
             raise StoreError(
-                f"chunk_rows of client {self.name!r} must be an int of at least 1; got "
+                f"chunk_rows of client {self.name!r} must be a whole number of at least 1; got "
                 f"{self._chunk_rows}."
             )
 

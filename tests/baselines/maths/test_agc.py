@@ -48,7 +48,10 @@ def test_the_other_filter_is_another_option():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n_clusters": 91}, r"'n_clusters' parameter of cluster_agc must be an int in \[1, 90\]"),
+        (
+            {"n_clusters": 91},
+            r"'n_clusters' parameter of cluster_agc must be a whole number in \[1, 90\]",
+        ),
         ({"filter_order": -1}, "'order' parameter"),
         ({"filter_kind": "low"}, "'kind' parameter"),
         ({"n_init": 0}, "'n_init' parameter"),

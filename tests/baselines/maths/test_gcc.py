@@ -47,7 +47,10 @@ def test_groups_are_found():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"n_clusters": 13}, r"'n_clusters' parameter of cluster_gcc must be an int in \[1, 12\]"),
+        (
+            {"n_clusters": 13},
+            r"'n_clusters' parameter of cluster_gcc must be a whole number in \[1, 12\]",
+        ),
         ({"filter_order": -1}, "'filter_order' parameter"),
         ({"tf_idf": 1}, "'tf_idf' parameter"),
         ({"tolerance": -1.0}, "'tolerance' parameter"),

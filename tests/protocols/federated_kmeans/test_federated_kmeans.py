@@ -151,7 +151,10 @@ class TestOnProcesses:
 @pytest.mark.parametrize(
     ("params", "sentence"),
     [
-        ({"n_init": 0}, "'n_init' parameter of FederatedKMeans must be an int of at least 1"),
+        (
+            {"n_init": 0},
+            "'n_init' parameter of FederatedKMeans must be a whole number of at least 1",
+        ),
         ({"averaging": "open"}, "'averaging' parameter"),
         ({"noise": 3}, "must be a mapping"),
         ({"noise": {"delta": 1e-5, "largest_norm": 1}}, "one of 'epsilon' and 'multiplier'"),

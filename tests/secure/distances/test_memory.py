@@ -173,7 +173,10 @@ def test_small_data_get_one_panel():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"n_samples": 0}, "'n_samples' parameter of Workload must be an int of at least 1; got 0"),
+        (
+            {"n_samples": 0},
+            "'n_samples' parameter of Workload must be a whole number of at least 1; got 0",
+        ),
         ({"mode": "rows"}, "one of 'full', 'neighbours', 'radius'; got 'rows'"),
         ({"n_neighbors": None}, "must be given with mode 'neighbours'"),
         ({"mode": "full"}, "and with no other; got 10 with mode 'full'"),

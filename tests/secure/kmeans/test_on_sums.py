@@ -264,7 +264,11 @@ def test_parameters_go_with_their_kind():
         open_kmeans(federation, "sums", n_clusters=2, seed=0, coreset_size=9)
     with pytest.raises(InvalidInput, match="with noise has no parameter 'n_init'"):
         open_kmeans(federation, "sums", n_clusters=2, seed=0, n_init=9, noise=LloydNoise(1.0, 1.0))
-    with pytest.raises(InvalidInput, match="'n_clusters' parameter of a k-means must be an int"):
+    with pytest.raises(
+        InvalidInput, match="'n_clusters' parameter of a k-means must be a whole number"
+    ):
         open_kmeans(federation, "coreset", n_clusters=0, seed=0)
-    with pytest.raises(InvalidInput, match="'coreset_size' parameter of a k-means must be an int"):
+    with pytest.raises(
+        InvalidInput, match="'coreset_size' parameter of a k-means must be a whole number"
+    ):
         open_kmeans(federation, "coreset", n_clusters=2, seed=0, coreset_size=-1)

@@ -184,7 +184,10 @@ def test_a_log_of_what_has_none_is_refused(federation):
             "no step of a preparation is called 'scale'; there are impute, one-hot, ",
         ),
         ({"pca": None}, "the step 'pca' needs the parameter 'n_components'"),
-        ({"pca": {"n_components": 0}}, "'n_components' parameter of step 'pca' must be an int"),
+        (
+            {"pca": {"n_components": 0}},
+            "'n_components' parameter of step 'pca' must be a whole number",
+        ),
         ({"pca": {"k": 2}}, "the step 'pca' has no parameter 'k'; it has n_components"),
         ({"standardise": {"mean": 0}}, "has no parameter 'mean'; it has low, high"),
         ({"clip": {}}, "needs 'low', 'high' or both"),

@@ -255,7 +255,7 @@ def test_which_clusters_are_withheld(counts, outside, rules, withheld):
 @pytest.mark.parametrize(
     ("params", "match"),
     [
-        ({"smallest": 1}, "'smallest' parameter of Profile must be an int of at least 2"),
+        ({"smallest": 1}, "'smallest' parameter of Profile must be a whole number of at least 2"),
         ({"of_one_client": 3}, "'of_one_client' parameter of Profile must be True or False"),
     ],
 )

@@ -67,7 +67,8 @@ def choose_code(
     spares = min(1, n_clients - needed) if n_spares is None else n_spares
     if needed + spares > n_clients:
         raise InvalidInput(
-            f"the 'n_spares' parameter of OmniFC must be an int in [0, {n_clients - needed}] with "
-            f"{n_clients} clients of which {needed} are needed; got {spares}. Lower it."
+            "the 'n_spares' parameter of OmniFC must be a whole number in "
+            f"[0, {n_clients - needed}] with {n_clients} clients of which {needed} are needed; "
+            f"got {spares}. Lower it."
         )
     return LagrangeCode(l, t, needed + spares)
