@@ -44,7 +44,8 @@ class SymmetricGrid:
         """Return the rows of panel ``i``."""
         if not 0 <= i < self.n_panels:
             raise InvalidInput(
-                f"a panel of this grid must be a whole number in [0, {self.n_panels - 1}]; got {i!r}."
+                f"a panel of this grid must be a whole number in [0, {self.n_panels - 1}]; "
+                f"got {i!r}."
             )
         return slice(i * self.tile, min((i + 1) * self.tile, self.n))
 
