@@ -246,6 +246,20 @@ def test_a_changed_source_is_noticed(tmp_path):
     storage.ensure()  # stores live on without their source
 
 
+def test_a_file_that_is_not_there_is_noticed_before_any_store_is_written(tmp_path):
+    (tmp_path / "a.csv").write_text("id,x\na,1\nb,2\n")
+    sources = {"a": "a.csv", "b": "a.csv", "c": "gone.csv"}
+    clients = {
+        name: {"source": {"path": str(tmp_path / file), "ids": "id"}}
+        for name, file in sources.items()
+    }
+    storage = load_storage({"clients": clients, "root": str(tmp_path / "stores")})
+    for write in (storage.build, storage.ensure):
+        with pytest.raises(StoreError, match=r"gone\.csv: the source file is not there"):
+            write()
+        assert not (tmp_path / "stores").exists()
+
+
 @pytest.mark.parametrize("n_before", [0, 2])
 def test_a_build_that_breaks_leaves_what_was_there(n_before, root):
     """Row 90 is not finite: the build reaches it with several blocks written."""

@@ -343,13 +343,14 @@ class Storage(BaseModel):
         """Write the wanted stores; those of one source are put in place together at the end."""
         origins = self._origins(wanted)
         how: dict[str, Any] = {"overwrite": overwrite, "progress": progress, "layout": self.layout}
-        for name, source in self._own_sources().items():
-            if name in wanted:
-                own = {"origin": origins[name], **how}
-                keeping_gaps(source, gaps, partial(write_own, wanted[name], name, **own))
+        own = {name: one for name, one in self._own_sources().items() if name in wanted}
+        told = {name: one.bundled or one.fingerprint is not None for name, one in origins.items()}
+        for name in sorted(own, key=told.__getitem__):  # what is gone raises before any is written
+            write = partial(write_own, wanted[name], name, origin=origins[name], **how)
+            keeping_gaps(own[name], gaps, write)
         if self.source is not None:
-            told = next(iter(origins.values())).attributes
-            keeping_gaps(self.source, gaps, lambda one: self._deal(one, urls, wanted, told, how))
+            of = next(iter(origins.values())).attributes
+            keeping_gaps(self.source, gaps, lambda one: self._deal(one, urls, wanted, of, how))
 
     def _deal(
         self,
