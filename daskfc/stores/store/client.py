@@ -300,9 +300,7 @@ class ClientStore:
         """
         step = self.chunk_rows if rows is None else rows
         if step < 1:
-            raise InvalidInput(
-                f"the rows of a block must be a whole number of at least 1; got {step}."
-            )
+            raise InvalidInput(f"rows of a block must be a whole number of at least 1; got {step}.")
         for start in range(0, self.n_samples, step):
             yield start, self.rows(start, min(start + step, self.n_samples))
 
