@@ -76,6 +76,7 @@ def federations(tmp_path_factory):
     ],
     ids=lambda model: str(model).replace(" ", ""),
 )
+@pytest.mark.filterwarnings("ignore:.* clusters. there are too few")
 def test_the_partition_is_the_same_to_the_last_sample(federations, model):
     for seed in range(2):
         model.set_params(random_state=seed)
