@@ -159,14 +159,19 @@ class FederatedClusterer(FittedModel):
     def _warn_of_empty_clusters(self) -> None:
         asked, labels = getattr(self, "n_clusters", None), self.labels_.to_numpy()
         found = len(np.unique(labels[labels >= 0]))
-        if asked is not None and found < asked:
-            warnings.warn(
-                f"{type(self).__name__} found {found} of {asked} clusters: there are too few "
-                "different samples, or some lie so far away that others are one cluster beside "
-                "them. Ask for fewer clusters, or shorten far values by prepare: [clip].",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        if asked is None or found >= asked:
+            return
+        why = (
+            "there are too few different samples, or some lie so far away that others are one "
+            "cluster beside them. Ask for fewer clusters, or shorten far values by prepare: [clip]."
+        )
+        if getattr(self, "noise", None):
+            why = "noise hides the others. Ask for fewer clusters, or take a larger epsilon."
+        warnings.warn(
+            f"{type(self).__name__} found {found} of {asked} clusters: {why}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
     def _begin(self, federation: Federation) -> None:
         """Check the parameters and the clients' columns, and begin a run."""

@@ -233,6 +233,17 @@ def test_without_coefficients_at_the_server(federation, tmp_path):
         FedSC(K, similarity="coded", sparsify=False).fit(federation)
 
 
+def test_coded_similarities_by_blocks_of_pairs_are_approved(tmp_path, approved):
+    """For few samples these are fewer than distances to columns: a site takes both."""
+    rows = {name: part[:12] for name, part in ROWS.items()}
+    with Federation.local(stores_of(tmp_path, rows)) as federation:
+        plain, coded = (
+            FedSC(K, similarity=one, rounds=1, n_atoms=48).fit(federation).labels_
+            for one in ("rows", "coded")
+        )
+    np.testing.assert_array_equal(coded, plain)
+
+
 def test_changed_samples_begin_a_fit_anew(tmp_path):
     rows = {name: ROWS[name].copy() for name in ("client-1", "client-2")}
     finished = []

@@ -245,7 +245,6 @@ def test_noise_is_in_the_ledger_and_nothing_else_is_told(federation):
     assert not model.can_start_again()
 
 
-@pytest.mark.filterwarnings("ignore:.* clusters. there are too few")
 def test_a_noisy_fit_that_broke_off_does_not_release_again(federation, monkeypatch, tmp_path):
     """Also when another process starts it again, which knows nothing of the first."""
     noise = {"multiplier": 1.0, "delta": 1e-4}
