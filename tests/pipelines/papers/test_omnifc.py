@@ -54,6 +54,19 @@ def test_baselines_stand_beside_the_papers_value():
     assert row == ["0.29", "0.30", "+0.01", "0.39", "0.40", "+0.01"]
 
 
+def test_ffcm_is_said_to_be_ahead_where_it_is():
+    ahead = zip(values.P, (0.3, 0.7, 0.9, 0.8, 0.8), strict=True)
+    records = [fit("digits", "FFCM", p, kappa) for p, kappa in ahead]
+    records += [fit("iris", "FFCM", p, 0.8) for p in values.P]  # skew or none
+    records += [fit(data, "OmniFC HC", 0.0, 0.75) for data in ("digits", "iris")]
+    told = tables.ahead(tables.Fits(records))
+    assert "on digits κ is 0.70 to 0.90 for p of 0.25 and more, 0.30 for p = 0, and 0.75" in told
+    assert "iris" not in told
+    assert tables.ahead(tables.Fits(records[5:])) == ""
+    records.append(fit("digits", "OmniFC SC", 0.0, 0.95))
+    assert tables.ahead(tables.Fits(records)) == ""
+
+
 def test_codes_show_errors_and_refusals():
     common = {"kind": "code", "n_segments": 2, "n_colluding": 2, "n_spares": 0}
     table = tables.codes([
