@@ -119,6 +119,13 @@ def test_lone_samples_are_noise_as_with_hdbscan():
     assert found[120:].tolist() == [-1, -1]
 
 
+def test_a_core_sample_has_its_neighbours_however_few_the_tree_is_made_of():
+    X, y = make_blobs(90, centers=[[0, 0], [20, 0]], cluster_std=0.5, random_state=0)
+    how = {"min_cluster_size": 5, "min_samples": 12, "n_neighbors": 6}
+    assert same_partition(clusters_by_modularity(X, graph_of(X, 10), **how), y)
+    assert (clusters_by_modularity(X[:9], graph_of(X[:9], 3), **how) == -1).all()
+
+
 @pytest.mark.parametrize("n", [1, 3, 4, 12])
 def test_copies_are_one_cluster_and_too_few_samples_none(n):
     graph = sparse.csr_matrix(np.ones((n, n)))
