@@ -14,7 +14,7 @@ from daskfc.runs.execution.fitting import Fits
 from daskfc.runs.execution.opening import settle
 from daskfc.runs.execution.results import profiles_of, write_results
 from daskfc.runs.outcome.communication import ledger_frame
-from daskfc.runs.outcome.evaluate import Truth, true_labels
+from daskfc.runs.outcome.evaluate import NO_METRICS, true_labels
 from daskfc.runs.outcome.failures import RunFailed, same_again, sentence_of
 from daskfc.runs.outcome.fits import FitShelf
 from daskfc.runs.outcome.folder import RunFolder
@@ -105,11 +105,12 @@ def execute(
             if choice is not None:
                 others["choice"] = choice.ledger
             found = fits.run(federation)
-            truth = Truth(None, missing="the pipeline asks for no metrics.")
+            truth = NO_METRICS
             if pipeline.metrics:
                 tell("scoring", 0, 0)
                 federation.workspace = str((work / "evaluation").absolute())
-                truth = true_labels(federation, found[0].labels)
+                asked = "metrics" in pipeline.model_fields_set
+                truth = true_labels(federation, found[0].labels, asked=asked)
                 others["evaluation"] = ledger_frame(federation.ledger)
             profiles, missing = profiles_of(federation, checked.profile, found[0].labels)
             if missing:

@@ -35,7 +35,8 @@ class Pipeline(BaseModel):
     prepare : list of str or {str: dict}
         What features go through before any method reads them; see `daskfc.Prepare`.
     metrics : list of str
-        Any of kappa, nmi, ari, acc, f1.
+        Any of kappa, nmi, ari, acc, f1. Where it is left out, all of them if the sites tell true
+        labels.
     map : bool
         Whether the server draws a map of at most 2,000 samples for the report, where it can.
     seeds : list of int
@@ -146,7 +147,7 @@ class Pipeline(BaseModel):
             "method": self.method,
             "params": dict(self.params),
             "compare": [name if not p else {name: p} for name, p in self.compare.items()],
-            "metrics": list(self.metrics),
+            **({"metrics": list(self.metrics)} if "metrics" in self.model_fields_set else {}),
             "seeds": list(self.seeds),
             **({"prepare": list(self.prepare)} if self.prepare else {}),
             **({"ids": self.ids} if self.ids != "pseudonyms" else {}),
