@@ -18,8 +18,8 @@ _MARKS = {
     "pipeline": {"method"},
     "storage": {"source", "clients"},
     "cluster": {"cluster"},
-    "parties": {"parties"},
     "policy": {"raw", "methods", "submitters", "maskers", "budget", "hours"},
+    "parties": {"parties", "submitters"},
 }
 # Errors of PyYAML's constructors where a value does not fit its tag, such as 2001-99-99.
 _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)

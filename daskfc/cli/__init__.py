@@ -40,6 +40,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "methods",
         "List the methods that a pipeline's 'method' and 'compare' may name, or explain NAME.",
     ),
+    "new": (
+        "sites.new",
+        "Make a federation out of the list FILE: an authority, and a folder for each party.",
+    ),
     "party": (
         "sites.party",
         "Start the worker of the party NAME and serve runs until it is stopped.",
@@ -79,7 +83,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "Begin": ("init", "methods", "stores", "plan", "run"),
     "Runs": ("runs", "status", "resume", "report", "compare", "predict", "labels"),
     "Privacy": ("card", "audit", "policy", "budget"),
-    "Sites": ("certs", "scheduler", "party"),
+    "Sites": ("new", "certs", "scheduler", "party"),
 }
 
 

@@ -7,7 +7,7 @@ import yaml
 
 from daskfc.deploy import ExistingCluster, load_cluster
 from daskfc.deploy.certificates.authority import Authority
-from daskfc.deploy.certificates.kit import write_kit
+from daskfc.deploy.certificates.kit import kit_of, write_kit
 from daskfc.deploy.certificates.tls import security_of
 from tests.deployments.lines import CONFIGS
 
@@ -19,7 +19,7 @@ def ana(tmp_path):
     authority = Authority.create(tmp_path / "ca")
     issued = authority.issue("submitter", "ana")
     folder = authority.folder_of("ana")
-    write_kit(folder, issued, policy="")
+    write_kit(folder, kit_of(issued, policy=""))
     return folder
 
 

@@ -12,11 +12,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from daskfc.cli.sites.new import with_methods, write_party
 from daskfc.cli.terminal.exits import BAD_INPUT, FAILED, exits
 from daskfc.cli.terminal.output import stdout_console
 from daskfc.deploy.certificates.authority import Authority
 from daskfc.deploy.certificates.issued import Issued
-from daskfc.deploy.certificates.kit import write_kit
+from daskfc.deploy.certificates.kit import kit_of, write_kit
 from daskfc.deploy.certificates.own_key import (
     CA,
     CERT,
@@ -26,10 +27,16 @@ from daskfc.deploy.certificates.own_key import (
     install,
     make_request,
 )
-from daskfc.deploy.certificates.party_list import read_parties
+from daskfc.deploy.certificates.party_list import (
+    LIST,
+    federation_in,
+    read_federation,
+    read_parties,
+)
 from daskfc.deploy.certificates.requests import CertificateRequest, fingerprint
 from daskfc.deploy.config.peers import ROLES
 from daskfc.errors import InvalidInput
+from daskfc.folders import write_private
 from daskfc.site.words import template
 
 __all__ = ["certs"]
@@ -147,6 +154,9 @@ def sign(
         names = [name or _on_the_list(one.name, roles) for one in asked]
         if len(set(names)) < len(names):
             raise InvalidInput("two of the requests are of one name. Ask whose each is.")
+        federation = None if parties is None else federation_in(parties)
+        if federation is not None:
+            federation = with_methods(federation, str(parties))
         for one, whose in zip(asked, names, strict=True):
             authority.check_request(roles[whose], whose, one, renew=renew)
     for one, whose in zip(asked, names, strict=True):
@@ -158,6 +168,9 @@ def sign(
     with exits():
         for one, whose in zip(asked, names, strict=True):
             authority.sign(roles[whose], whose, one, days=days, renew=renew)
+            if federation is not None:  # for 'install', which writes the scripts there
+                told = authority.folder_of(whose) / LIST
+                write_private(told, federation.as_text().encode(), overwrite=True)
             click.echo(f"Wrote {authority.folder_of(whose)}. It has no secrets: send it back.")
         ours = fingerprint_of(authority.folder / CA)
     click.echo(f"Tell them the authority's own fingerprint:\n  {ours}")
@@ -179,9 +192,10 @@ def put(name: str, received: str, out: str | None) -> None:
       daskfc certs install hospital-a received
     """  # noqa: D301 - click reads \b
     with exits():
-        place = Path(out or name)
+        place, told = Path(out or name), Path(received) / LIST
+        of = read_federation(told) if told.exists() else None
         issued = install(name, received, place)
-        write_kit(place, issued, policy=template(), own_key=True)
+        write_kit(place, kit_of(issued, policy=template(), own_key=True, of=of))
         ours = fingerprint_of(place / CA)
     click.echo(f"{place}: {name}, {issued.role}, valid until {issued.ends:%Y-%m-%d}.")
     click.echo(f"Ask the authority, by telephone, whether its own fingerprint is\n  {ours}")
@@ -257,10 +271,7 @@ def issue(
         if parties is not None:
             roles = {one: as_ for one, as_ in roles.items() if not authority.knew(one)}
         for one, as_ in roles.items():
-            issued = authority.issue(as_, one, hosts=hosts, days=days)
-            path = authority.folder_of(one)
-            beside = write_kit(path, issued, policy=template())
-            click.echo(f"Wrote {path}: {', '.join(('ca.pem', 'cert.pem', 'key.pem', *beside))}.")
+            write_party(authority, as_, one, hosts=hosts, days=days)
     whom = "each to its side" if name is None else f"it to {name}"
     click.echo(f"Hand {whom}, by a way that nobody else can read. README.md says the rest.")
 
@@ -282,7 +293,7 @@ def renew(name: str, folder: str, days: int) -> None:
         authority = Authority(folder)
         issued = authority.renew(name, days=days)
         if (authority.folder_of(name) / KEY).exists():  # made here, for a trial
-            write_kit(authority.folder_of(name), issued, policy=template())
+            write_kit(authority.folder_of(name), kit_of(issued, policy=template()))
     click.echo(f"{name}: valid until {issued.ends:%Y-%m-%d}. Hand over the new certificate:")
     click.echo(f"  {authority.folder_of(name)}/cert.pem")
 
