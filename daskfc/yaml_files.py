@@ -20,6 +20,7 @@ _MARKS = {
     "cluster": {"cluster"},
     "policy": {"raw", "methods", "submitters", "maskers", "budget", "hours"},
     "parties": {"parties", "submitters"},
+    "federation": {"scheduler", "clients", "submitters"},
 }
 # Errors of PyYAML's constructors where a value does not fit its tag, such as 2001-99-99.
 _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)

@@ -138,7 +138,7 @@ def _federation(content: dict[Any, Any], source: str) -> FederationList:
 def read_federation(path: str | os.PathLike[str]) -> FederationList:
     """Read a federation's list; InvalidInput for what no federation can be made of."""
     keys = "the keys 'scheduler', 'clients' and 'submitters'"
-    return _federation(read_mapping(path, "parties", keys=keys), os.fspath(path))
+    return _federation(read_mapping(path, "federation", keys=keys), os.fspath(path))
 
 
 def federation_in(path: str | os.PathLike[str]) -> FederationList | None:
