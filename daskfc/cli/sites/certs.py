@@ -29,7 +29,7 @@ from daskfc.deploy.certificates.own_key import (
 )
 from daskfc.deploy.certificates.party_list import (
     LIST,
-    federation_in,
+    FederationList,
     read_federation,
     read_parties,
 )
@@ -148,13 +148,12 @@ def sign(
     with exits():
         authority = Authority(folder)
         asked = [CertificateRequest.of_file(path) for path in requests]
-        roles = _roles(role, name, parties)
+        roles, federation = _roles(role, name, parties)
         if parties is None and len(asked) > 1:
             raise InvalidInput("--name is of one request; got several. Give a list, --parties.")
         names = [name or _on_the_list(one.name, roles) for one in asked]
         if len(set(names)) < len(names):
             raise InvalidInput("two of the requests are of one name. Ask whose each is.")
-        federation = None if parties is None else federation_in(parties)
         if federation is not None:
             federation = with_methods(federation, str(parties))
         for one, whose in zip(asked, names, strict=True):
@@ -227,7 +226,7 @@ def check(place: str, folder: str) -> None:
             click.echo(f"daskfc: {soon}", err=True)
         return
     with exits():
-        parties = read_parties(place)
+        parties, _ = read_parties(place)
         faults = Authority(folder).faults(parties)
     for name in {**parties, **faults}:
         click.echo(f"{name}: {faults.get(name, 'valid')}")
@@ -267,7 +266,7 @@ def issue(
     """  # noqa: D301 - click reads \b
     with exits():
         authority = Authority(folder)
-        roles = _roles(role, name, parties)
+        roles, _ = _roles(role, name, parties)
         if parties is not None:
             roles = {one: as_ for one, as_ in roles.items() if not authority.knew(one)}
         for one, as_ in roles.items():
@@ -346,12 +345,14 @@ def show(folder: str) -> None:
             click.echo(f"daskfc: {soon}", err=True)
 
 
-def _roles(role: str | None, name: str | None, parties: str | None) -> dict[str, str]:
+def _roles(
+    role: str | None, name: str | None, parties: str | None
+) -> tuple[dict[str, str], FederationList | None]:
     """Return the role of each name: all of a list, or the one that was named."""
     if parties is not None and role is None and name is None:
         return read_parties(parties)
     if parties is None and role is not None and name is not None:
-        return {name: role}
+        return {name: role}, None
     raise InvalidInput(
         "who and in which role is said by a role with a name, or by --parties with a list; got "
         "both, or one half. Give one of the two."

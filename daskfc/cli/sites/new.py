@@ -8,14 +8,13 @@ import click
 
 from daskfc.cli.terminal.exits import exits
 from daskfc.deploy.certificates.authority import Authority
-from daskfc.deploy.certificates.issued import Issued
-from daskfc.deploy.certificates.kit import kit_of, template, write_kit
+from daskfc.deploy.certificates.kit import example_list, kit_of, write_kit
 from daskfc.deploy.certificates.own_key import CA, CERT, KEY
 from daskfc.deploy.certificates.party_list import LIST, FederationList, read_federation
 from daskfc.errors import InvalidInput
 from daskfc.folders import write_private
 from daskfc.runs.pipeline.methods import method_of
-from daskfc.site.words import template as policy
+from daskfc.site.words import template
 
 __all__ = ["new", "with_methods", "write_party"]
 
@@ -41,15 +40,15 @@ def new(file: str) -> None:
     path = Path(file)
     with exits():
         if not path.exists():
-            write_private(path, template(LIST).encode())
+            write_private(path, example_list().encode())
             click.echo(f"Wrote {file}. Put your parties and addresses in, and call this again.")
             return
         found = with_methods(read_federation(path), file)
         place = path.parent / found.out
-        authority = Authority(place) if place.exists() else None
-        if authority is not None:
-            _check_names(authority, found)
-        authority = authority or Authority.create(place)
+        authority = Authority(place) if place.exists() else Authority.create(place)
+        for name, role in found.roles.items():
+            if authority.folder_of(name).exists():
+                authority.issued_to(role, name)
         _make(authority, found, file)
 
 
@@ -64,23 +63,8 @@ def with_methods(found: FederationList, file: str) -> FederationList:
     return found.model_copy(update={"methods": names})
 
 
-def _check_names(authority: Authority, found: FederationList) -> None:
-    """Refuse names that an authority gave to another role, and folders that are no party's."""
-    for name, role in found.roles.items():
-        folder = authority.folder_of(name)
-        if (folder / CERT).exists():
-            before = Issued.of_file(folder / CERT).role
-            if before != role:
-                raise InvalidInput(
-                    f"{name!r} has a certificate as {before}, and as {role} it would be somebody "
-                    f"else. Choose another name, or 'daskfc certs revoke {name}' first."
-                )
-        elif folder.exists():
-            raise InvalidInput(f"{folder}: no certificate is in this folder. Move it away.")
-
-
 def _make(authority: Authority, found: FederationList, file: str) -> None:
-    waiting, differs, made = [], [], 0
+    waiting, differing, made = [], [], 0
     for name, role in found.roles.items():
         folder = authority.folder_of(name)
         if not authority.knew(name) and found.keys == "sites":
@@ -88,29 +72,24 @@ def _make(authority: Authority, found: FederationList, file: str) -> None:
         elif authority.knew(name) and not folder.exists():
             click.echo(f"{name} was revoked, and gets no key here: 'daskfc certs request {name}'.")
         elif not authority.knew(name) or (folder / KEY).exists():  # else it has its own key
-            host = found.host_of(name)
-            made += write_party(authority, role, name, of=found, hosts=[host] if host else [])
-            differs += _differing(folder, found)
-    if differs:
+            made += write_party(authority, role, name, of=found)
+            kit = kit_of(authority.issued_to(role, name), policy=template(), of=found)
+            kit.pop("README.md")  # its date is that of the first certificate
+            edited = [one for one in kit if (folder / one).read_bytes() != kit[one].encode()]
+            differing += [f"  {folder / one}" for one in edited]
+    if differing:
         click.echo("Left as they are, though edited, or written for another list:")
-        click.echo("\n".join(f"  {path}" for path in differs))
+        click.echo("\n".join(differing))
     if waiting:
-        one, own = waiting[0], shlex.quote(str(authority.folder))
+        own = shlex.quote(str(authority.folder))
         click.echo(f"Requests are awaited of {', '.join(waiting)}. There, such as")
-        click.echo(f"  daskfc certs request {one}\nand here, when they have sent them,")
+        click.echo(f"  daskfc certs request {waiting[0]}\nand here, when they have sent them,")
         click.echo(f"  daskfc certs sign *.request.pem --parties {shlex.quote(file)} --ca {own}")
     if made:
         click.echo("Copy each folder to its machine, by a way that nobody else can read, and start")
         click.echo("it as its README.md says. Keep ca-key.pem here: who has it can be anybody.")
     elif not waiting:
         click.echo("Nothing is missing.")
-
-
-def _differing(folder: Path, found: FederationList) -> list[str]:
-    """Return the files of a kit that are not what the list would make of them."""
-    kit = kit_of(Issued.of_file(folder / CERT), policy=policy(), of=found)
-    kit.pop("README.md")  # its date is that of the first certificate
-    return [str(folder / one) for one in kit if (folder / one).read_bytes() != kit[one].encode()]
 
 
 def write_party(
@@ -125,11 +104,11 @@ def write_party(
     """Make what a party's folder lacks, key and certificate and its kit; return if any was."""
     folder, written = authority.folder_of(name), []
     if of is None or not authority.knew(name):
-        issued = authority.issue(role, name, hosts=hosts, days=days)
+        where = None if of is None else of.host_of(name)
+        authority.issue(role, name, hosts=[where] if where else hosts, days=days)
         written = [CA, CERT, KEY]
-    else:
-        issued = Issued.of_file(folder / CERT)
-    written += write_kit(folder, kit_of(issued, policy=policy(), of=of))
+    kit = kit_of(authority.issued_to(role, name), policy=template(), of=of)
+    written += write_kit(folder, kit)
     if written:
         click.echo(f"Wrote {folder}: {', '.join(written)}.")
     return bool(written)

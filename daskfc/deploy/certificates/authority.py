@@ -118,12 +118,7 @@ class Authority:
             )
         if not (folder / CERT).exists():
             return
-        before = Issued.of(self._certificate_of(name))
-        if before.role != role:
-            raise InvalidInput(
-                f"{name!r} has a certificate as {before.role}, and as {role} it would be somebody "
-                f"else. Choose another name, or 'daskfc certs revoke {name}' first."
-            )
+        before = self.issued_to(role, name)
         if not renew and before.ends > datetime.now(UTC):
             raise InvalidInput(
                 f"{name!r} has a certificate that is valid until {before.ends:%Y-%m-%d}. Give "
@@ -150,6 +145,16 @@ class Authority:
             _make_folder(folder)
         self._write_certificate(folder, certificate)
         return Issued.of(certificate)
+
+    def issued_to(self, role: str, name: str) -> Issued:
+        """Return what a party's certificate says; refuse one of another role."""
+        before = Issued.of(self._certificate_of(name))
+        if before.role != role:
+            raise InvalidInput(
+                f"{name!r} has a certificate as {before.role}, and as {role} it would be somebody "
+                f"else. Choose another name, or 'daskfc certs revoke {name}' first."
+            )
+        return before
 
     def knew(self, name: str) -> bool:
         """Return whether there ever was a certificate of a name, revoked or not."""

@@ -22,7 +22,7 @@ from daskfc.deploy.config.peers import check_identity
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
 
-__all__ = ["LIST", "FederationList", "federation_in", "read_federation", "read_parties"]
+__all__ = ["LIST", "FederationList", "read_federation", "read_parties"]
 
 LIST = "federation.yaml"
 """What a federation's list is called, also where one is sent with a certificate."""
@@ -118,6 +118,11 @@ class FederationList(BaseModel):
         return {"scheduler": self.scheduler, **self.clients}.get(name, self.server).host
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """All places that the list says."""
+        return tuple(dict.fromkeys(filter(None, map(self.host_of, self.roles))))
+
+    @property
     def address(self) -> str:
         """The address of the scheduler."""
         host = self.scheduler.host
@@ -141,17 +146,12 @@ def read_federation(path: str | os.PathLike[str]) -> FederationList:
     return _federation(read_mapping(path, "federation", keys=keys), os.fspath(path))
 
 
-def federation_in(path: str | os.PathLike[str]) -> FederationList | None:
-    """Return the federation of a list, or None for one of names and roles alone."""
+def read_parties(path: str | os.PathLike[str]) -> tuple[dict[str, str], FederationList | None]:
+    """Read the roles by name, in the file's order, and the federation where it is one's list."""
     content = read_mapping(path, "parties", keys="the key 'parties'")
-    return _federation(content, os.fspath(path)) if "submitters" in content else None
-
-
-def read_parties(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read the roles by name, in the file's order: of a federation, or those of key ``parties``."""
-    if (federation := federation_in(path)) is not None:
-        return federation.roles
-    content = read_mapping(path, "parties", keys="the key 'parties'")
+    if "submitters" in content:
+        federation = _federation(content, os.fspath(path))
+        return federation.roles, federation
     found = content.get("parties")
     if content.keys() != {"parties"} or not isinstance(found, dict) or not found:
         raise InvalidInput(
@@ -168,4 +168,4 @@ def read_parties(path: str | os.PathLike[str]) -> dict[str, str]:
             check_identity(role, name)
         except InvalidInput as error:
             raise InvalidInput(f"{path}: {error}") from None
-    return found
+    return found, None
