@@ -14,6 +14,7 @@ import yaml
 import daskfc
 from daskfc.cli import main
 from daskfc.deploy import load_cluster
+from daskfc.deploy.certificates.party_list import FederationList
 from daskfc.deploy.config.peers import check_identity
 from daskfc.protocols import METHODS
 from daskfc.runs import check_pipeline, known_methods, load_pipeline
@@ -76,6 +77,8 @@ def load_any(tree):
         pipeline = load_pipeline(tree)
         check_pipeline(pipeline, n_clients=10)
         return pipeline
+    if {"scheduler", "submitters"} <= tree.keys():
+        return FederationList.model_validate(tree)
     if "cluster" in tree:
         return load_cluster(tree)
     if "parties" in tree:

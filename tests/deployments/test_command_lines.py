@@ -42,7 +42,7 @@ LINES = list(lines())
 
 @pytest.mark.parametrize("words", LINES)
 def test_a_command_can_be_read(words):
-    known = ("party", "scheduler", "run", "init", "issue", "build", "add")
+    known = ("party", "scheduler", "run", "init", "issue", "build", "add", "new")
     assert parsed(words)["command"] in known
 
 

@@ -17,6 +17,7 @@ import yaml
 from click.testing import CliRunner
 
 from daskfc.cli import main
+from daskfc.deploy.certificates.party_list import FederationList
 from tests.deployments import manifests
 from tests.deployments.lines import CONFIGS, PAGES, ROOT, parsed
 from tests.deployments.programs import which
@@ -119,7 +120,8 @@ def test_parties_find_the_scheduler_by_its_name():
         if found["command"] == "party":
             assert found["scheduler"] == f"tls://{where['host']}:{where['port']}"
     page = (PAGES / "containers.md").read_text("utf-8")
-    assert f"scheduler: tls://{where['host']}:{where['port']}\n" in page
+    assert f"\nscheduler: {{host: {where['host']}}}\n" in page
+    assert where["port"] == FederationList.model_fields["scheduler"].annotation(host="a").port
 
 
 def typed():
