@@ -78,7 +78,7 @@ def load_any(tree):
         check_pipeline(pipeline, n_clients=10)
         return pipeline
     if {"scheduler", "submitters"} <= tree.keys():
-        return FederationList.model_validate(tree)
+        return FederationList.of(tree)
     if "cluster" in tree:
         return load_cluster(tree)
     if "parties" in tree:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.deploy import load_cluster
+from daskfc.deploy.certificates.party_list import FederationList, read_federation
 from daskfc.runs import load_pipeline
 from daskfc.site import Policy
 from daskfc.stores import load_storage
@@ -39,9 +40,10 @@ LOADERS = {
     "storage": (load_storage, sorted(ROOT.glob("storage/*.yaml"))),
     "cluster": (load_cluster, sorted(ROOT.glob("cluster-configs/*.yaml"))),
     "policy": (Policy.load, sorted(ROOT.glob("daskfc/site/template.yaml"))),
+    "federation": (read_federation, sorted(ROOT.glob("daskfc/deploy/certificates/*/*.yaml"))),
 }
 LOADED = {"pipeline": load_pipeline, "storage": load_storage, "cluster": load_cluster,
-          "policy": Policy.of}  # fmt: skip
+          "policy": Policy.of, "federation": FederationList.of}  # fmt: skip
 
 
 @functools.cache
@@ -121,7 +123,13 @@ SMALL_TEXTS = {
     "merges itself": "a: &a {<<: *a}",
     "binary": "a: !!binary " + "A" * 100_000,
 }
-PLACES = {"pipeline": "params", "storage": "source", "cluster": "dask", "policy": "methods"}
+PLACES = {
+    "pipeline": "params",
+    "storage": "source",
+    "cluster": "dask",
+    "policy": "methods",
+    "federation": "clients",
+}
 
 
 @pytest.mark.parametrize("kind", LOADERS)

@@ -47,9 +47,10 @@ def _host(value: str) -> str:
 def _places(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: {} if place is None else place for name, place in value.items()}
-    if not isinstance(value, list) or len(set(map(str, value))) < len(value):
+    texts = [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+    if texts != value or len({*texts}) < len(texts):
         raise ValueError("must be names, each once, or a mapping of names to hosts")
-    return {name: {} for name in value}
+    return {name: {} for name in texts}
 
 
 _Host = Annotated[str, AfterValidator(_host)]
@@ -83,6 +84,14 @@ class FederationList(BaseModel):
     start: Literal["scripts", "systemd", "compose"] = "scripts"
     keys: Literal["here", "sites"] = "here"
     out: str = Field(default="ca", min_length=1)
+
+    @classmethod
+    def of(cls, content: dict[Any, Any], source: str = "the list") -> "FederationList":
+        """Return the list of a file's content; `source` names it in errors."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise InvalidInput(sentence_of(error, source)) from None
 
     @model_validator(mode="after")
     def _folders(self) -> Self:
@@ -133,24 +142,17 @@ class FederationList(BaseModel):
         return self.model_dump_json(exclude_defaults=True, indent=1) + "\n"
 
 
-def _federation(content: dict[Any, Any], source: str) -> FederationList:
-    try:
-        return FederationList.model_validate(content)
-    except ValidationError as error:
-        raise InvalidInput(sentence_of(error, source)) from None
-
-
 def read_federation(path: str | os.PathLike[str]) -> FederationList:
     """Read a federation's list; InvalidInput for what no federation can be made of."""
     keys = "the keys 'scheduler', 'clients' and 'submitters'"
-    return _federation(read_mapping(path, "federation", keys=keys), os.fspath(path))
+    return FederationList.of(read_mapping(path, "federation", keys=keys), os.fspath(path))
 
 
 def read_parties(path: str | os.PathLike[str]) -> tuple[dict[str, str], FederationList | None]:
     """Read the roles by name, in the file's order, and the federation where it is one's list."""
     content = read_mapping(path, "parties", keys="the key 'parties'")
     if "submitters" in content:
-        federation = _federation(content, os.fspath(path))
+        federation = FederationList.of(content, os.fspath(path))
         return federation.roles, federation
     found = content.get("parties")
     if content.keys() != {"parties"} or not isinstance(found, dict) or not found:
