@@ -52,7 +52,7 @@ _OUT = click.option(
     "--out", type=click.Path(), help="The folder of this side's key. Default: called as NAME."
 )
 _PARTIES = click.option(
-    "--parties", type=click.Path(), help="A list of all: a YAML file that maps names to roles."
+    "--parties", type=click.Path(), help="A list of all: as for 'daskfc new', or of roles by name."
 )
 
 
@@ -184,7 +184,8 @@ def put(name: str, received: str, out: str | None) -> None:
 
     It first checks that certificate, key and authority belong together, and that the certificate is
     of NAME, valid and not revoked. It adds a script that starts NAME, for a client a policy, for a
-    submitter a cluster file, and a README; existing ones stay.
+    submitter a cluster file, and a README; existing ones stay. A federation.yaml in RECEIVED says
+    what they have in place of variables.
 
     \b
     Example:
