@@ -2,6 +2,8 @@
 
 import shutil
 import stat
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -73,6 +75,12 @@ def test_policy_and_cluster_file_are_good_as_they_are(daskfc, tmp_path, monkeypa
     monkeypatch.chdir("/")
     cluster = load_cluster(folder / "me" / "cluster.yaml")
     assert cluster.security.key == str(folder / "me" / "key.pem")
+
+
+def test_no_method_is_imported_for_a_certificate():
+    """Which takes seconds, at each of a site's commands."""
+    code = "import sys, daskfc.cli.sites.certs; assert 'daskfc.protocols' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_is_wrong_is_one_sentence(daskfc):

@@ -23,7 +23,7 @@ scheduler: {host: 10.0.0.1, port: 9000}
 server: {workers: 2}
 clients: {hospital-a: , "1e4": {host: 10.0.0.14}}
 submitters: [alice]
-methods: [omnifc, FedSC]
+methods: [OmniFC, FedSC]
 """
 ROLES = {
     "scheduler": "scheduler", "server": "server", "server-2": "server", "hospital-a": "client",
@@ -187,6 +187,7 @@ BAD = [
     (LIST.replace("hospital-a", "../a"), "must be 1 to 63 letters"),
     (LIST.replace("hospital-a", '"a b"'), "must be 1 to 63 letters"),
     (LIST.replace("port: 9000", "port: 0"), "key 'scheduler.port': must be at least 1"),
+    (LIST.replace("workers: 2", "workers: 65"), "key 'server.workers': must be at most 64"),
     (LIST.replace("9000", "70000"), "key 'scheduler.port': must be at most 65535"),
     *(
         (LIST.replace("10.0.0.1,", f"{host},"), "key 'scheduler.host': must be an address or")
@@ -196,6 +197,7 @@ BAD = [
         )
     ),
     (LIST.replace("FedSC", "FedSK"), "key 'methods': no method is called 'FedSK'"),
+    (LIST.replace("OmniFC", "omnifc"), "key 'methods': 'omnifc' is called 'OmniFC'"),
     (LIST + "start: cron", "key 'start': must be 'scripts', 'systemd' or 'compose'"),
     (LIST + "out: ''", "key 'out': must be text of at least 1 letters"),
 ]  # fmt: skip

@@ -12,12 +12,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from daskfc.cli.sites.new import with_methods, write_party
 from daskfc.cli.terminal.exits import BAD_INPUT, FAILED, exits
 from daskfc.cli.terminal.output import stdout_console
 from daskfc.deploy.certificates.authority import Authority
 from daskfc.deploy.certificates.issued import Issued
-from daskfc.deploy.certificates.kit import kit_of, write_kit
+from daskfc.deploy.certificates.kit import kit_of, make_side, write_kit
 from daskfc.deploy.certificates.own_key import (
     CA,
     CERT,
@@ -154,8 +153,6 @@ def sign(
         names = [name or _on_the_list(one.name, roles) for one in asked]
         if len(set(names)) < len(names):
             raise InvalidInput("two of the requests are of one name. Ask whose each is.")
-        if federation is not None:
-            federation = with_methods(federation, str(parties))
         for one, whose in zip(asked, names, strict=True):
             authority.check_request(roles[whose], whose, one, renew=renew)
     for one, whose in zip(asked, names, strict=True):
@@ -271,7 +268,8 @@ def issue(
         if parties is not None:
             roles = {one: as_ for one, as_ in roles.items() if not authority.knew(one)}
         for one, as_ in roles.items():
-            write_party(authority, as_, one, hosts=hosts, days=days)
+            files = make_side(authority, as_, one, policy=template(), hosts=hosts, days=days)
+            click.echo(f"Wrote {authority.folder_of(one)}: {', '.join(files)}.")
     whom = "each to its side" if name is None else f"it to {name}"
     click.echo(f"Hand {whom}, by a way that nobody else can read. README.md says the rest.")
 

@@ -1,22 +1,21 @@
 """``daskfc new``: all that the parties of a federation start from, out of one list."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from daskfc.cli.terminal.exits import exits
 from daskfc.deploy.certificates.authority import Authority
-from daskfc.deploy.certificates.kit import example_list, kit_of, write_kit
-from daskfc.deploy.certificates.own_key import CA, CERT, KEY
+from daskfc.deploy.certificates.kit import example_list, kit_of, make_side
+from daskfc.deploy.certificates.own_key import KEY
 from daskfc.deploy.certificates.party_list import LIST, FederationList, read_federation
 from daskfc.errors import InvalidInput
 from daskfc.folders import write_private
 from daskfc.runs.pipeline.methods import method_of
 from daskfc.site.words import template
 
-__all__ = ["new", "with_methods", "write_party"]
+__all__ = ["new"]
 
 
 @click.command()
@@ -43,7 +42,8 @@ def new(file: str) -> None:
             write_private(path, example_list().encode())
             click.echo(f"Wrote {file}. Put your parties and addresses in, and call this again.")
             return
-        found = with_methods(read_federation(path), file)
+        found = read_federation(path)
+        _check_methods(found, file)
         place = path.parent / found.out
         authority = Authority(place) if place.exists() else Authority.create(place)
         for name, role in found.roles.items():
@@ -52,15 +52,14 @@ def new(file: str) -> None:
         _make(authority, found, file)
 
 
-def with_methods(found: FederationList, file: str) -> FederationList:
-    """Return a list with methods by their own names; InvalidInput for one that is not there."""
-    if found.methods == "any":
-        return found
-    try:
-        names = tuple(method_of(name)[0] for name in found.methods)
-    except InvalidInput as error:
-        raise InvalidInput(f"{file}: key 'methods': {error}") from None
-    return found.model_copy(update={"methods": names})
+def _check_methods(found: FederationList, file: str) -> None:
+    for name in () if found.methods == "any" else found.methods:
+        try:
+            known, _ = method_of(name)
+        except InvalidInput as error:
+            raise InvalidInput(f"{file}: key 'methods': {error}") from None
+        if known != name:  # as a policy must have it
+            raise InvalidInput(f"{file}: key 'methods': {name!r} is called {known!r}. Correct it.")
 
 
 def _make(authority: Authority, found: FederationList, file: str) -> None:
@@ -72,7 +71,9 @@ def _make(authority: Authority, found: FederationList, file: str) -> None:
         elif authority.knew(name) and not folder.exists():
             click.echo(f"{name} was revoked, and gets no key here: 'daskfc certs request {name}'.")
         elif not authority.knew(name) or (folder / KEY).exists():  # else it has its own key
-            made += write_party(authority, role, name, of=found)
+            if written := make_side(authority, role, name, policy=template(), of=found):
+                click.echo(f"Wrote {folder}: {', '.join(written)}.")
+            made += bool(written)
             kit = kit_of(authority.issued_to(role, name), policy=template(), of=found)
             kit.pop("README.md")  # its date is that of the first certificate
             edited = [one for one in kit if (folder / one).read_bytes() != kit[one].encode()]
@@ -90,25 +91,3 @@ def _make(authority: Authority, found: FederationList, file: str) -> None:
         click.echo("it as its README.md says. Keep ca-key.pem here: who has it can be anybody.")
     elif not waiting:
         click.echo("Nothing is missing.")
-
-
-def write_party(
-    authority: Authority,
-    role: str,
-    name: str,
-    *,
-    of: FederationList | None = None,
-    hosts: Sequence[str] = (),
-    days: int = 365,
-) -> bool:
-    """Make what a party's folder lacks, key and certificate and its kit; return if any was."""
-    folder, written = authority.folder_of(name), []
-    if of is None or not authority.knew(name):
-        where = None if of is None else of.host_of(name)
-        authority.issue(role, name, hosts=[where] if where else hosts, days=days)
-        written = [CA, CERT, KEY]
-    kit = kit_of(authority.issued_to(role, name), policy=template(), of=of)
-    written += write_kit(folder, kit)
-    if written:
-        click.echo(f"Wrote {folder}: {', '.join(written)}.")
-    return bool(written)

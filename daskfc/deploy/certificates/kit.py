@@ -1,18 +1,20 @@
 """Files that a side gets beside its certificate: start script, policy or cluster file, README."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from daskfc.deploy.certificates.authority import Authority
 from daskfc.deploy.certificates.issued import Issued
+from daskfc.deploy.certificates.own_key import CA, CERT, KEY
 from daskfc.deploy.certificates.party_list import FederationList
 from daskfc.folders import write_private
 from daskfc.yaml_files import read_yaml
 
-__all__ = ["KIT", "example_list", "kit_of", "write_kit"]
+__all__ = ["KIT", "example_list", "kit_of", "make_side", "write_kit"]
 
 KIT = {
     "client": ("start.sh", "policy.yaml", "README.md"),
@@ -85,3 +87,26 @@ def write_kit(folder: Path, kit: Mapping[str, str]) -> tuple[str, ...]:
         if name == "start.sh":
             (folder / name).chmod(0o700)
     return written
+
+
+def make_side(
+    authority: Authority,
+    role: str,
+    name: str,
+    *,
+    policy: str,
+    of: FederationList | None = None,
+    hosts: Sequence[str] = (),
+    days: int = 365,
+) -> tuple[str, ...]:
+    """Make what a side's folder lacks of key, certificate and kit; return the names of the files.
+
+    Without a list there must be no certificate yet.
+    """
+    made: tuple[str, ...] = ()
+    if of is None or not authority.knew(name):
+        where = None if of is None else of.host_of(name)
+        authority.issue(role, name, hosts=[where] if where else hosts, days=days)
+        made = (CA, CERT, KEY)
+    kit = kit_of(authority.issued_to(role, name), policy=policy, of=of)
+    return (*made, *write_kit(authority.folder_of(name), kit))

@@ -17,7 +17,6 @@ from pydantic import (
 )
 
 from daskfc.checks import sentence_of, shown
-from daskfc.deploy.config.config import ServerShape
 from daskfc.deploy.config.peers import check_identity
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
@@ -67,8 +66,8 @@ class _Scheduler(_Place):
     port: int = Field(default=8786, ge=1, le=65535)
 
 
-class _Server(_Place, ServerShape):
-    pass
+class _Server(_Place):
+    workers: int = Field(default=1, ge=1, le=64)  # as in a cluster's file
 
 
 class FederationList(BaseModel):
