@@ -160,6 +160,18 @@ def test_a_second_call_makes_the_new_party_and_touches_nothing_else(new, tmp_pat
     assert again.stdout == "Nothing is missing.\n"
 
 
+def test_issue_makes_the_same_of_the_same_list(new, daskfc, tmp_path):
+    new()
+    parties = tmp_path / "ca" / "parties"
+    made = files(parties)
+    shutil.rmtree(tmp_path / "ca")
+    daskfc("certs", "init")
+    assert daskfc("certs", "issue", "--parties", "federation.yaml").exit_code == 0
+    again = files(parties)
+    assert again.keys() == made.keys()
+    assert all(again[path] == text for path, text in made.items() if path.suffix != ".pem")
+
+
 def test_who_was_revoked_gets_no_key_by_itself(new, daskfc, tmp_path):
     new()
     assert daskfc("certs", "revoke", "hospital-a").exit_code == 0

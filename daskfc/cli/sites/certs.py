@@ -264,11 +264,11 @@ def issue(
     """  # noqa: D301 - click reads \b
     with exits():
         authority = Authority(folder)
-        roles, _ = _roles(role, name, parties)
+        roles, of = _roles(role, name, parties)
         if parties is not None:
             roles = {one: as_ for one, as_ in roles.items() if not authority.knew(one)}
         for one, as_ in roles.items():
-            files = make_side(authority, as_, one, policy=template(), hosts=hosts, days=days)
+            files = make_side(authority, as_, one, policy=template(), of=of, hosts=hosts, days=days)
             click.echo(f"Wrote {authority.folder_of(one)}: {', '.join(files)}.")
     whom = "each to its side" if name is None else f"it to {name}"
     click.echo(f"Hand {whom}, by a way that nobody else can read. README.md says the rest.")
