@@ -54,6 +54,8 @@ def test_whoever_serves_is_told_every_option(daskfc, monkeypatch, command, names
     assert done.exit_code == 0, done.output
     security = SecurityFiles(ca="ca", cert="cert", key="key")
     assert told == {**options, "security": security, "narrates": True, "who": tuple(names)}
+    assert daskfc(command, *names, *words, *CERTIFICATES, "--log-json").exit_code == 0
+    assert told["narrates"] == "json"
 
 
 def test_a_party_needs_a_scheduler(daskfc):

@@ -88,4 +88,5 @@ def test_a_party_all_of_whose_processes_are_told_to_stop_at_once_ends_quietly(tm
     finally:
         site.end()
     told = [line.partition(": ")[2].partition(" ")[0] for line in site.said(party).splitlines()]
-    assert told == ["holds", "joined;"]
+    assert told == ["holds", "joined;", "stopped"]
+    assert site.said(party).rstrip().endswith("stopped by SIGTERM")

@@ -1,6 +1,8 @@
 """What a party tells whoever started it."""
 
 import io
+import json
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 from daskfc.federation.ledger.narration import Narration
@@ -16,7 +18,10 @@ def told(narrate, said=True):
     stream = io.StringIO()
     narration = Narration("a", told=said, stream=stream)
     narrate(narration)
-    return [line.partition(" ")[2] for line in stream.getvalue().splitlines()]
+    lines = stream.getvalue().splitlines()
+    for line in lines:
+        assert abs(datetime.fromisoformat(line[:19]) - datetime.now()) < timedelta(minutes=9)
+    return [line[20:] for line in lines]
 
 
 def two_runs(narration):
@@ -30,14 +35,25 @@ def two_runs(narration):
 
 def test_every_step_and_every_kind_of_message_is_told_once_a_run():
     assert told(two_runs) == [
-        "a: run r1 begins",
-        "a: asked for masked_part",
-        "a: sends MaskedPart to server, masked, 2.0 kB",
-        "a: sends MaskedPart to b, masked, 10 bytes",
-        "a: so far 3 steps, 6 messages, 6.0 kB sent",
-        "a: run r2 begins",
-        "a: asked for masked_part",
+        "a r1: run r1 begins",
+        "a r1: asked for masked_part",
+        "a r1: sends MaskedPart to server, masked, 2.0 kB",
+        "a r1: sends MaskedPart to b, masked, 10 bytes",
+        "a r1: so far 3 steps, 6 messages, 6.0 kB sent",
+        "a r2: run r2 begins",
+        "a r2: asked for masked_part",
     ]
+
+
+def test_lines_are_json_where_a_program_reads_them():
+    stream = io.StringIO()
+    narration = Narration("Zoë", told="json", stream=stream)
+    narration.say('holds "1"')
+    narration.begins("0123456789abcdef")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert abs(datetime.fromisoformat(first.pop("time")) - datetime.now(UTC)) < timedelta(minutes=9)
+    assert first == {"party": "Zoë", "run": None, "message": 'holds "1"'}
+    assert second["run"] == "0123456789abcdef"
 
 
 def test_nothing_is_told_unless_asked_for():

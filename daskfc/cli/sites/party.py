@@ -10,6 +10,7 @@ from daskfc.cli.terminal.security import certificates, security_options
 from daskfc.deploy.config.config import needs_certificates
 from daskfc.errors import InvalidInput
 from daskfc.federation import serve_party
+from daskfc.federation.ledger.narration import Narrates
 
 __all__ = ["party"]
 
@@ -52,8 +53,9 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
     "--trusted", is_flag=True, help="Beside a Dask worker of others; 'trusted' of a policy."
 )
 @click.option("--metrics", help="Page for Prometheus, e.g. 127.0.0.1:9100; none by default.")
+@click.option("--log-json", is_flag=True, help="Lines on the terminal as JSON objects.")
 @security_options
-def party(name: str, scheduler: str | None, **options: Any) -> None:
+def party(name: str, scheduler: str | None, log_json: bool, **options: Any) -> None:
     """Start the worker of the party NAME and serve runs until it is stopped.
 
     A site that holds data runs this beside its store; whoever runs the server runs it with the name
@@ -73,4 +75,5 @@ def party(name: str, scheduler: str | None, **options: Any) -> None:
                 f"the scheduler {scheduler} asks for certificates, and none are given. Add "
                 "--tls-ca-file, --tls-cert and --tls-key."
             )
-        serve_party(name, scheduler=scheduler, security=security, narrates=True, **options)
+        told: Narrates = "json" if log_json else True
+        serve_party(name, scheduler=scheduler, security=security, narrates=told, **options)

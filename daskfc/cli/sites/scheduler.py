@@ -7,6 +7,7 @@ import click
 from daskfc.cli.terminal.exits import exits, serves_until_told
 from daskfc.cli.terminal.security import certificates, security_options
 from daskfc.federation import serve_scheduler
+from daskfc.federation.ledger.narration import Narrates
 
 __all__ = ["scheduler"]
 
@@ -20,8 +21,9 @@ __all__ = ["scheduler"]
 @click.option("--scheduler-file", type=click.Path(), help="File to write the address to.")
 @click.option("--dashboard", help="Dask's pages, e.g. 127.0.0.1:8787; none by default.")
 @click.option("--metrics", help="Page for Prometheus, e.g. 127.0.0.1:9100; none by default.")
+@click.option("--log-json", is_flag=True, help="Lines on the terminal as JSON objects.")
 @security_options
-def scheduler(**options: Any) -> None:
+def scheduler(log_json: bool, **options: Any) -> None:
     """Start the scheduler of a federation, and serve until it is stopped.
 
     It takes only the task graphs of federations: no functions, no plug-ins, no classes that a
@@ -35,4 +37,5 @@ def scheduler(**options: Any) -> None:
         --tls-ca-file ca.pem --tls-cert cert.pem --tls-key key.pem
     """  # noqa: D301 - click reads \b
     with exits(), serves_until_told():
-        serve_scheduler(security=certificates(options), narrates=True, **options)
+        told: Narrates = "json" if log_json else True
+        serve_scheduler(security=certificates(options), narrates=told, **options)

@@ -19,12 +19,18 @@ class StopSignals:
 
     def __init__(self) -> None:
         loop, self._told = asyncio.get_running_loop(), asyncio.Event()
+        self.name = ""
+        """Of the signal that came."""
         signals = [signal.SIGTERM, signal.SIGINT]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
             signals.append(signal.SIGHUP)
         for number in signals:
             with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread
-                loop.add_signal_handler(number, self._told.set)
+                loop.add_signal_handler(number, self._tell, number)
+
+    def _tell(self, number: signal.Signals) -> None:
+        self.name = signal.Signals(number).name
+        self._told.set()
 
     async def come_before(self, ended: Awaitable[object]) -> bool:
         """Return whether a stop signal came before `ended`, which goes on if it is a task."""

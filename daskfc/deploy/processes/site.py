@@ -73,8 +73,12 @@ def run_party(
     doors: Doors | None = None,
     wait: float = 15.0,
     joined: Callable[[], None] = lambda: None,
+    stopped: Callable[[str], None] = lambda by: None,
 ) -> None:
-    """Run one party until the scheduler goes, or SIGTERM or SIGINT; `joined` is called once."""
+    """Run one party until the scheduler goes, or SIGTERM or SIGINT.
+
+    `joined` is called once, `stopped` at the end with the name of a signal, or none.
+    """
     what = f"party {party.name!r} could not join the scheduler at {scheduler}"
     reach(scheduler, wait=wait, what=what, security=security)
     settings = dask_settings({})
@@ -88,7 +92,7 @@ def run_party(
             "security": security_of(security),
             **_listening(doors or Doors(), scheduler),
         }
-        asyncio.run(_serve(nanny_class, scheduler, options, what, joined))
+        asyncio.run(_serve(nanny_class, scheduler, options, what, joined, stopped))
 
 
 def _listening(doors: Doors, scheduler: str) -> dict[str, Any]:
@@ -106,6 +110,7 @@ async def _serve(
     options: dict[str, Any],
     what: str,
     joined: Callable[[], None],
+    stopped: Callable[[str], None],
 ) -> None:
     party, security = options["party"], options["security"]
     signals = StopSignals()
@@ -139,6 +144,7 @@ async def _serve(
     joined()
     told = await signals.come_before(nanny.finished())
     await _close(nanny)
+    stopped(signals.name)
     if not told:
         await _ask_why_it_ended(party.name, scheduler, security)
 

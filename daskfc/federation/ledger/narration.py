@@ -1,23 +1,29 @@
 """Lines on a party's terminal: when runs begin, which steps it performs and what it sends."""
 
+import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable
-from typing import TextIO
+from datetime import datetime
+from typing import Literal, TextIO
 
 from rich.filesize import decimal
 
 from daskfc.federation.ledger.rows import LedgerRow
 
-__all__ = ["Narration"]
+__all__ = ["Narrates", "Narration"]
+
+Narrates = bool | Literal["json"]
+"""Whether lines are told, and if not as text, as a JSON object each."""
+
+_RUN = 8  # ours: letters of a run's id that a line of text begins with
 
 
 class Narration:
     """Lines about a party on its terminal, if `told`: names, numbers and bytes, never content."""
 
-    def __init__(self, party: str, *, told: bool, stream: TextIO | None = None) -> None:
-        self._party = party
+    def __init__(self, party: str, *, told: Narrates, stream: TextIO | None = None) -> None:
+        self._party, self._run = party, ""
         self._told = told
         self._stream = stream
         self._steps: Counter[str] = Counter()
@@ -25,14 +31,21 @@ class Narration:
         self._bytes = 0
 
     def say(self, words: str) -> None:
-        """Write a line with the time and the party's name."""
-        if self._told:
-            line = f"{time.strftime('%H:%M:%S')} {self._party}: {words}"
-            print(line, file=self._stream or sys.stderr, flush=True)
+        """Write a line with the time, the party's name and the run."""
+        if not self._told:
+            return
+        now = datetime.now().astimezone()
+        line = f"{now:%Y-%m-%d %H:%M:%S} {f'{self._party} {self._run[:_RUN]}'.strip()}: {words}"
+        if self._told == "json":
+            when = now.isoformat(timespec="milliseconds")
+            told = {"time": when, "party": self._party, "run": self._run or None, "message": words}
+            line = json.dumps(told, ensure_ascii=False)
+        print(line, file=self._stream or sys.stderr, flush=True)
 
     def begins(self, run_id: str) -> None:
         """Say that a run begins, and what left this party in the one before."""
         self.ends()
+        self._run = run_id
         self.say(f"run {run_id} begins")
 
     def ends(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from daskfc.coding.residues.streams import SecretKey
 from daskfc.deploy.config.config import SecurityFiles
 from daskfc.errors import InvalidInput
+from daskfc.federation.ledger.narration import Narrates
 from daskfc.federation.messages.declaration import CALLER, SERVER, role_of
 from daskfc.federation.party.last_result import LastResult
 from daskfc.federation.party.workspaces import folder_of_work, folders_of_client, folders_of_run
@@ -71,7 +72,7 @@ class PartyOptions:
     bandwidth: float | None = None
     secret: SecretKey = field(default_factory=SecretKey.from_os)
     run: RunSettings | None = None
-    narrates: bool = False
+    narrates: Narrates = False
     metrics: str | None = None
     driver_key: SecretKey | None = None
     policy: Policy = field(default_factory=functools.partial(Policy.default, loopback=True))

@@ -21,7 +21,7 @@ from daskfc.deploy.connections.stopping import StopSignals, close_scheduler
 from daskfc.deploy.processes.scratch import scratch_folder
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation.ledger.counts import families_of_scheduler
-from daskfc.federation.ledger.narration import Narration
+from daskfc.federation.ledger.narration import Narrates, Narration
 from daskfc.federation.scheduler.graphs_sent import GRAPH_NAMES
 from daskfc.federation.scheduler.scheduler import GuardedScheduler
 from daskfc.federation.worker.ingress import restrict_process
@@ -37,7 +37,7 @@ def serve_scheduler(
     security: SecurityFiles | None = None,
     dashboard: str | None = None,
     metrics: str | None = None,
-    narrates: bool = False,
+    narrates: Narrates = False,
 ) -> None:
     """Run a scheduler until SIGTERM, SIGINT or SIGHUP, and restrict what this process unpickles.
 
@@ -56,8 +56,8 @@ def serve_scheduler(
     metrics : str, optional
         Host and port of a page with counts for Prometheus, such as "127.0.0.1:9100"; none by
         default. It has no access control, and shows names of parties and whom others wait for.
-    narrates : bool
-        Print on standard error where it listens, and who comes and goes.
+    narrates : bool or "json"
+        Print on standard error where it listens, and who comes and goes, as text or JSON.
 
     Raises
     ------
@@ -118,6 +118,8 @@ async def _serve(
         if file is not None:
             Path(file).unlink(missing_ok=True)
         await close_scheduler(scheduler, "scheduler-stopped")
+        if signals.name:
+            narration.say(f"stopped by {signals.name}")
 
 
 def _write_address(path: Path, address: str) -> None:

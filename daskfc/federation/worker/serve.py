@@ -17,7 +17,7 @@ from daskfc.deploy.connections.reaching import address_in
 from daskfc.deploy.processes.scratch import scratch_folder
 from daskfc.deploy.processes.site import Doors, run_party
 from daskfc.errors import InvalidInput
-from daskfc.federation.ledger.narration import Narration
+from daskfc.federation.ledger.narration import Narrates, Narration
 from daskfc.federation.messages.declaration import role_of
 from daskfc.federation.party.options import PartyOptions, check_party_name
 from daskfc.federation.worker.ingress import restricted
@@ -47,7 +47,7 @@ def serve_party(
     contact_address: str | None = None,
     wait: float = 15.0,
     metrics: str | None = None,
-    narrates: bool = False,
+    narrates: Narrates = False,
     policy: str | None = None,
     state: str | None = None,
     trusted: bool = False,
@@ -90,8 +90,9 @@ def serve_party(
     metrics : str, optional
         Host and port of a page with counts for Prometheus, such as "127.0.0.1:9100"; none by
         default. It has no access control, and shows names of parties and messages, numbers, bytes.
-    narrates : bool
-        Print on standard error who it is, that it joined, what it is asked and what it sends.
+    narrates : bool or "json"
+        Print on standard error who it is, that it joined, what it is asked and what it sends,
+        as lines of text or of JSON.
     policy : str, optional
         File of the site's policy. Without one everything may run on the loopback address, and
         elsewhere the rules of a file without keys hold; see `daskfc.site.Policy`.
@@ -187,6 +188,7 @@ def serve_party(
             doors=doors,
             wait=max(ends - time.monotonic(), 1.0),
             joined=lambda: narration.say("joined; waits for runs, Ctrl-C ends it"),
+            stopped=lambda by: narration.say(f"stopped by {by or 'the end of its scheduler'}"),
         )
 
 
