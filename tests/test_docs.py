@@ -26,7 +26,7 @@ DOCS = ROOT / "docs"
 DECISIONS = [*sorted((ROOT / "daskfc").rglob("DESIGN.md")), ROOT / "tests" / "DESIGN.md"]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *DECISIONS]
 REFERENCE = sorted((DOCS / "reference").glob("*.rst"))
-EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+EXAMPLES = sorted((DOCS / "examples").rglob("*.py"))
 PARTS = DOCS / "write-a-protocol.md"  # parts of one package: test_write_a_protocol.py
 FOLDERS = ("pipelines", "storage", "cluster-configs")
 OF_OTHERS = ("containers", "kubernetes")  # YAML that other programs read: tests/deployments
@@ -157,9 +157,10 @@ def test_a_command_that_somebody_may_copy_can_be_read(line):
 
 def source_of(path):
     """Return what a page of the gallery is made of, which is there only once the site is built."""
-    if path.parent.name != "gallery":
+    gallery = DOCS / "gallery"
+    if gallery not in path.parents:
         return path
-    made = path.parents[1] / "examples" / path.with_suffix(".py").name
+    made = DOCS / "examples" / path.relative_to(gallery).with_suffix(".py")
     return made.parent if path.stem == "index" else made
 
 
@@ -214,8 +215,10 @@ def test_an_example_is_short_and_draws(path):
     assert any(start in text for start in ("fc.Federation.local", "fc.run", "fc.simulate("))
 
 
-def test_there_are_nine_examples():
-    assert len(EXAMPLES) >= 9
+def test_there_are_fifteen_examples_in_sections():
+    assert len(EXAMPLES) >= 15
+    assert all((path.parent / "GALLERY_HEADER.rst").exists() for path in EXAMPLES)
+    assert not list((DOCS / "examples").glob("*.py"))
 
 
 def test_make_targets_in_the_documentation_exist():
