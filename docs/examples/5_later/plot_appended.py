@@ -29,18 +29,16 @@ pipeline = {
     "prepare": ["standardise"],
 }
 more = {"storage": {"clients": clients}, "runs_dir": str(folder)}
-monday = fc.run(pipeline, name="monday", **more)
+fc.run(pipeline, name="monday", **more)
 
 # %%
 # The west brings the wines that are left.
 rest = wines[150:]
 append_samples(str(folder / "west.zarr"), rest, [str(i) for i in rest.index])
-tuesday = fc.run(pipeline, name="tuesday", since=str(folder / "monday"), **more)
-changes = tuesday.summary["changes"]
-print(
-    f"of {changes['n_shared']} wines, {changes['stayed']:.0%} are in the cluster that they were in"
-)
-pd.DataFrame(changes["clusters"])[["cluster", "before", "share_before", "share", "stayed"]]
+run = fc.run(pipeline, name="tuesday", since=str(folder / "monday"), **more)
+changes = run.summary["changes"]
+print(f"{changes['stayed']:.0%} of {changes['n_shared']} wines are in the same cluster as before")
+print(pd.DataFrame(changes["clusters"])[["cluster", "before", "share_before", "share", "stayed"]])
 
 # %%
-tuesday.plot.sizes()
+run.plot.sizes()
