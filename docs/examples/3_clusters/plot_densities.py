@@ -18,7 +18,7 @@ ring = 5 * np.c_[np.cos(angle), np.sin(angle)] + random.normal(scale=0.2, size=(
 parts = [
     ring,
     random.normal(scale=0.5, size=(200, 2)),
-    [12, 0] + random.normal(scale=1.5, size=(200, 2)),
+    np.array([12, 0]) + random.normal(scale=1.5, size=(200, 2)),
     random.uniform([-8, -8], [18, 8], size=(60, 2)),
 ]
 X = np.concatenate(parts)
