@@ -17,6 +17,7 @@ from .federation import Ledger as Ledger
 from .federation import Message as Message
 from .protocols import ESFMC as ESFMC
 from .protocols import KCAGC as KCAGC
+from .protocols import FederatedGaussianMixture as FederatedGaussianMixture
 from .protocols import FederatedKernelKMeans as FederatedKernelKMeans
 from .protocols import FederatedKMeans as FederatedKMeans
 from .protocols import FedSC as FedSC

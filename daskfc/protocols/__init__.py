@@ -2,6 +2,7 @@
 
 from daskfc.protocols.esfmc import ESFMC
 from daskfc.protocols.federated_kmeans import FederatedKMeans
+from daskfc.protocols.federated_mixture import FederatedGaussianMixture
 from daskfc.protocols.fedsc import FedSC
 from daskfc.protocols.fk_kmeans import FederatedKernelKMeans
 from daskfc.protocols.kcagc import KCAGC
@@ -12,6 +13,7 @@ __all__ = [
     "KCAGC",
     "METHODS",
     "FedSC",
+    "FederatedGaussianMixture",
     "FederatedKMeans",
     "FederatedKernelKMeans",
     "OmniFC",
@@ -19,6 +21,7 @@ __all__ = [
 
 METHODS = {
     "FederatedKMeans": FederatedKMeans,
+    "FederatedGaussianMixture": FederatedGaussianMixture,
     "OmniFC": OmniFC,
     "FedSC": FedSC,
     "FederatedKernelKMeans": FederatedKernelKMeans,

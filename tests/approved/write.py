@@ -44,6 +44,7 @@ MATTERS = {
         ),
     },
     "FedSC": {"averaging": "daskfc.secure.sums.plain."},
+    "FederatedGaussianMixture": {"averaging": "daskfc.secure.sums.plain."},
     "FederatedKMeans": {
         "averaging": "daskfc.secure.sums.plain.",
         "noise": ("daskfc.secure.kmeans.on_sums.", "daskfc.secure.kmeans.private."),

@@ -5,6 +5,7 @@ from daskfc.federation.planning import stand_ins as federation
 from daskfc.federation.planning.sizes import StandIns
 from daskfc.protocols.esfmc import stand_ins as esfmc
 from daskfc.protocols.federated_kmeans import stand_ins as federated_kmeans
+from daskfc.protocols.federated_mixture import stand_ins as federated_mixture
 from daskfc.protocols.fedsc import stand_ins as fedsc
 from daskfc.protocols.fk_kmeans import stand_ins as fk_kmeans
 from daskfc.protocols.kcagc import stand_ins as kcagc
@@ -19,7 +20,7 @@ __all__ = ["STAND_INS"]
 
 _TABLES = (
     federation, sums, kmeans, distances, three_parties, omnifc, fedsc, kcagc, fk_kmeans, esfmc,
-    federated_kmeans, baselines,
+    federated_kmeans, federated_mixture, baselines,
 )  # fmt: skip
 
 STAND_INS: StandIns = {

@@ -51,7 +51,7 @@ from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["POINTS", "KMeansOnSums", "Search", "advanced", "begun"]
+__all__ = ["POINTS", "KMeansOnSums", "Search", "advanced", "begun", "clusters_of"]
 
 
 POINTS = 4  # ours: about which squares are told in a start, at most, one a clustering
@@ -116,6 +116,13 @@ class KMeansOnSums(DistributedKMeans):
         self._sums = sums
 
     def _centers(self, rows: PerClient[Local]) -> Local[KMeansCenters]:
+        return self._federation.on_server(last_centers, *self.moments(rows)[:2])
+
+    def moments(self, rows: PerClient[Local]) -> tuple[Local[Search], Local[Total], PerClient]:
+        """Return, at the server, the search at its end and the clusters' sums; and who took part.
+
+        `clusters_of` reads both. The third are the rows, of the clients whose rows count.
+        """
         federation, plan, sums = self._federation, self._plan, self._sums
         most, those = sums.agree(federation.on_clients(own_sums, rows, clients=tuple(rows)))
         bound = power_of_four(most)
@@ -155,8 +162,7 @@ class KMeansOnSums(DistributedKMeans):
         parts = federation.inline(
             last_moments, own, groups, near, told, counts, state.bound, clients=those
         )
-        total = sums.sum(parts, max_abs=state.bound)
-        return federation.on_server(last_centers, search, total)
+        return search, sums.sum(parts, max_abs=state.bound), own
 
 
 def _warn_of(held_back: int, clients: int) -> None:
@@ -338,12 +344,17 @@ def _moved(search: Search, clusters: Ints, plan: KMeansPlan) -> Search:
 
 def last_centers(search: Search, total: Total) -> KMeansCenters:
     """Return the means of the clusters, and the inertia of all rows around them."""
+    _, centers, within = clusters_of(search, total)
+    return KMeansCenters(centers, float(within.sum()))
+
+
+def clusters_of(search: Search, total: Total) -> tuple[Floats, Floats, Floats]:
+    """Return the clusters' numbers of rows, means, and squares about them by feature."""
     counts, sums, squares = _columns(total.values / units(search.bound, len(search.origin)))
-    there = np.rint(counts) > 0
-    n = np.maximum(np.rint(counts), 1.0)[:, None]
-    centers = np.where(there[:, None], search.origin + sums / n, search.centers)
-    inertia = np.maximum(squares - sums**2 / n, 0.0)[there].sum()
-    return KMeansCenters(centers, float(inertia))
+    counts = np.rint(counts)
+    there, n = (counts > 0)[:, None], np.maximum(counts, 1.0)[:, None]
+    centers = np.where(there, search.origin + sums / n, search.centers)
+    return counts, centers, np.where(there, np.maximum(squares - sums**2 / n, 0.0), 0.0)
 
 
 def _columns(values: Floats) -> Sequence[Floats]:

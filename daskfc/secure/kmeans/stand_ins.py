@@ -20,7 +20,7 @@ from daskfc.secure.kmeans.private import noise as private
 from daskfc.secure.kmeans.private.noise import SEEDING, StartedNoise
 from daskfc.secure.sums import Total
 
-__all__ = ["STAND_INS"]
+__all__ = ["STAND_INS", "KMeansSearch"]
 
 _SAMPLED = "rows of the sample, of which each client has a share by its number of rows"
 _ROUNDS = 10  # ours: of k-means on sums, or ``max_iter`` if less; iris takes 8
@@ -32,7 +32,7 @@ _GROUPS = 4  # ours: per cluster, in all rounds
 
 
 @dataclass(frozen=True)
-class _Search:
+class KMeansSearch:
     """The state of a search for centres."""
 
     n_features: int
@@ -42,11 +42,11 @@ class _Search:
     settled: bool = False
 
 
-def _begun(total: Total, plan: KMeansPlan) -> _Search:
-    return _Search(total.values.shape[1] - 1, plan.n_clusters, total.terms)
+def _begun(total: Total, plan: KMeansPlan) -> KMeansSearch:
+    return KMeansSearch(total.values.shape[1] - 1, plan.n_clusters, total.terms)
 
 
-def _advanced(search: _Search, plan: KMeansPlan, rehearsal: Rehearsal) -> _Search:
+def _advanced(search: KMeansSearch, plan: KMeansPlan, rehearsal: Rehearsal) -> KMeansSearch:
     number = search.n_rounds + 1
     most = rehearsal.assume("rounds of k-means", min(_ROUNDS, plan.max_iter))
     if plan.lloyd_rounds:
@@ -58,7 +58,7 @@ def _told(settled: bool, clients: Sequence[str]) -> Sizes:
     return Sizes(settled=int(settled), bound=1.0, clients=np.array(clients, dtype=str))
 
 
-def _proposal(search: _Search, rehearsal: Rehearsal) -> Sizes:
+def _proposal(search: KMeansSearch, rehearsal: Rehearsal) -> Sizes:
     per_cluster = int(rehearsal.assume("groups of rows of each cluster, in k-means", _GROUPS))
     return Sizes(n_groups=search.n_clusters * per_cluster)
 

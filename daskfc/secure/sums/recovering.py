@@ -128,10 +128,10 @@ class RecoveringSum(Aggregation):
         tag = batch.tags.pop(0)
         ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
         members = tuple(name for name in batch.members if name in parts)
-        sent = self._arrived(
+        sent = self.arrived(
             federation.ask(masked_once, parts, batch.vaults, ring, tag, clients=members)
         )
-        revealed = self._arrived(
+        revealed = self.arrived(
             federation.ask(reveal, batch.vaults, tag, tuple(sent), clients=tuple(sent))
         )
         return federation.on_server(
@@ -160,7 +160,7 @@ class RecoveringSum(Aggregation):
     # A message stays at its sender until its receiver fetches it, and is lost with the sender, so
     # only messages that have arrived count.
 
-    def _arrived(self, sent: PerClient[Sent]) -> PerClient[Local]:
+    def arrived(self, sent: PerClient[Sent]) -> PerClient[Local]:
         """Return the messages that arrive at the server in time, at least the threshold."""
         federation = self._federation
         self._enough(sent)

@@ -79,7 +79,7 @@ class Aggregation(ABC):
 
     def agree(self, parts: OwnParts) -> tuple[float, tuple[str, ...]]:
         """Return a power of two above every magnitude in the clients' arrays, and who answered."""
-        told = self._arrived(self._federation.ask(magnitude, parts, clients=tuple(parts)))
+        told = self.arrived(self._federation.ask(magnitude, parts, clients=tuple(parts)))
         return self._federation.publish(largest, told).bound, tuple(told)
 
     def prepare(self) -> None:  # noqa: B027 - a sum in the clear needs nothing
@@ -103,7 +103,7 @@ class Aggregation(ABC):
     def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
         """Sum arrays whose entries are within a bound."""
 
-    def _arrived(self, sent: PerClient[Sent]) -> PerClient[Any]:
+    def arrived(self, sent: PerClient[Sent]) -> PerClient[Any]:
         """Return the messages that the server uses: all of them."""
         return sent
 

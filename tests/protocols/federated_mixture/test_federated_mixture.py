@@ -1,0 +1,266 @@
+"""A federated Gaussian mixture on real worker processes, held against scikit-learn's."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+import daskfc
+from daskfc import FederatedGaussianMixture
+from daskfc.errors import InvalidInput, PartyError, PrivacyError
+from daskfc.federation import Federation
+from daskfc.testing.federation import stores_of
+
+K, D = 3, 3
+KINDS = ["full", "tied", "diag", "spherical"]
+ENDED = "ended after . iterations, while the log-likelihood rises"
+
+
+def clouds(seed=0, sizes=(500, 300, 400), centres=((0, 0, 0), (2, 1, 0), (0, 2, 2)), width=0.5):
+    """Overlapping clouds of different shapes, with features of deviation 1 and mean 0."""
+    random = np.random.default_rng(seed)
+    parts = [
+        random.normal(size=(n, D)) @ (np.eye(D) + width * random.normal(size=(D, D))) + centre
+        for n, centre in zip(sizes, centres, strict=True)
+    ]
+    X = random.permutation(np.concatenate(parts))
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def dealt(X, ends=(7, 210, 600)):
+    """Return rows by client, of very different numbers."""
+    return {f"client-{i}": part for i, part in enumerate(np.split(X, ends), 1)}
+
+
+X = clouds()
+ROWS = dealt(X)
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    with Federation.local(stores_of(tmp_path_factory.mktemp("stores"), ROWS)) as running:
+        yield running
+
+
+def fitted(federation, k=K, **params):
+    return FederatedGaussianMixture(k, **params).fit(federation)
+
+
+def iterated(federation, n, **params):
+    """Return a fit of n iterations and no fewer."""
+    with pytest.warns(ConvergenceWarning, match=ENDED):
+        model = fitted(federation, tol=0.0, max_iter=n, **params)
+    assert model.n_iter_ == n
+    assert not model.converged_
+    return model
+
+
+def precisions(model):
+    """Return a model's precisions, as scikit-learn's `precisions_init` has them."""
+    inverse = np.linalg.inv if model.covariance in ("full", "tied") else np.reciprocal
+    return inverse(model.covariances_)
+
+
+def pooled(model, rows, **params):
+    """Return scikit-learn's mixture of pooled rows, from a federated one's parameters."""
+    return GaussianMixture(
+        len(model.weights_),
+        covariance_type=model.covariance,
+        weights_init=model.weights_,
+        means_init=model.means_,
+        precisions_init=precisions(model),
+        reg_covar=model.reg_covar,
+        **params,
+    ).fit(rows)
+
+
+@pytest.mark.slow
+class TestOnProcesses:
+    @pytest.mark.parametrize("covariance", KINDS)
+    @pytest.mark.filterwarnings("ignore:Best performing initialization")
+    def test_iterations_are_those_of_pooled_samples(self, federation, covariance):
+        first = iterated(federation, 1, covariance=covariance)
+        model = iterated(federation, 6, covariance=covariance)
+        whole = pooled(first, X, max_iter=5, tol=0.0)
+        np.testing.assert_allclose(model.weights_, whole.weights_, rtol=1e-9)
+        np.testing.assert_allclose(model.means_, whole.means_, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(model.covariances_, whole.covariances_, rtol=0, atol=1e-9)
+        assert model.lower_bound_ == pytest.approx(whole.score(X), rel=1e-9)
+        assert model.aic_ == pytest.approx(whole.aic(X), rel=1e-9)
+        assert model.bic_ == pytest.approx(whole.bic(X), rel=1e-9)
+        np.testing.assert_array_equal(model.labels_.values, whole.predict(X))
+        assert len(model.lower_bounds_) == 7
+        assert np.all(np.diff(model.lower_bounds_) > 0)
+
+    def test_a_fit_rests_where_that_of_pooled_samples_does(self, federation):
+        model = fitted(federation, covariance="diag")
+        assert model.converged_
+        assert model.lower_bounds_[-1] == model.lower_bound_
+        assert abs(np.diff(model.lower_bounds_)[-1]) < model.tol < np.diff(model.lower_bounds_)[0]
+        pooled_ones = GaussianMixture(
+            K, covariance_type="diag", n_init=5, random_state=0, max_iter=500
+        ).fit(X)
+        assert model.lower_bound_ > pooled_ones.lower_bound_ - 0.02
+
+    def test_what_leaves_a_client_and_that_masks_change_nothing(self, federation):
+        model = fitted(federation)
+        told = {row.message for row in model.ledger_ if row.sender.startswith("client")}
+        assert told == {
+            "PublicKeys", "Magnitude", "MaskedPart", "ColumnMagnitudes", "LabelledSamples"
+        }  # fmt: skip
+        got = {row.message for row in model.ledger_ if row.sender == "server"}
+        assert got == {
+            "CommonMagnitudes", "FittedMeans", "Magnitude", "MixtureUnits", "KMeansProposal",
+            "KMeansCounts", "KMeansProgress", "Mixture", "MixtureHeld", "MixtureProgress",
+        }  # fmt: skip
+        for averaging in ("plain", "recovering"):
+            other = fitted(federation, averaging=averaging)
+            np.testing.assert_allclose(model.means_, other.means_, atol=1e-9)
+            np.testing.assert_array_equal(model.labels_, other.labels_)
+        again = fitted(federation)
+        np.testing.assert_array_equal(model.covariances_, again.covariances_)
+
+    def test_another_dealing_gives_the_same_mixture(self, federation, tmp_path):
+        model = fitted(federation)
+        own = dealt(X[::-1], ends=(900, 1195))
+        with Federation.local(stores_of(tmp_path, own)) as other:
+            found = fitted(other)
+        np.testing.assert_allclose(found.means_, model.means_, atol=1e-9)
+        np.testing.assert_allclose(found.covariances_, model.covariances_, atol=1e-9)
+        np.testing.assert_array_equal(found.labels_.values, model.labels_.values[::-1])
+
+    @pytest.mark.parametrize(
+        ("covariance", "factor", "shift"),
+        [
+            ("full", 1e-30, 0.0), ("spherical", 1e120, 0.0), ("full", 1e-160, 0.0),
+            ("full", 1.0, 1e8), ("spherical", 1e3, 1e11),
+        ],
+    )  # fmt: skip
+    def test_the_unit_of_the_features_changes_nothing(
+        self, federation, tmp_path, covariance, factor, shift
+    ):
+        model = fitted(federation, covariance=covariance)
+        own = {name: factor * rows + shift for name, rows in ROWS.items()}
+        with Federation.local(stores_of(tmp_path, own)) as other:
+            found = fitted(other, covariance=covariance)
+        np.testing.assert_allclose(found.weights_, model.weights_, atol=1e-6)
+        np.testing.assert_allclose((found.means_ - shift) / factor, model.means_, atol=1e-6)
+        assert (found.labels_.values == model.labels_.values).mean() > 0.999
+        expected = model.lower_bound_ - D * np.log(factor)
+        assert found.lower_bound_ == pytest.approx(expected, abs=1e-6)
+
+    @pytest.mark.parametrize("covariance", ["full", "tied", "diag"])
+    def test_features_of_different_units_count_alike(self, federation, tmp_path, covariance):
+        model = fitted(federation, covariance=covariance)
+        factors, shift = np.array([1e-30, 1.0, 1e8]), np.array([0.0, 1e6, -1e9])
+        own = {name: factors * rows + shift for name, rows in ROWS.items()}
+        with Federation.local(stores_of(tmp_path, own)) as other:
+            found = fitted(other, covariance=covariance)
+            np.testing.assert_allclose((found.means_ - shift) / factors, model.means_, atol=1e-8)
+            scales = np.outer(factors, factors) if covariance != "diag" else factors**2
+            np.testing.assert_allclose(found.covariances_ / scales, model.covariances_, atol=1e-8)
+            other.start_run("another", random_state=0)
+            again = found.predict(other)
+        np.testing.assert_array_equal(again.values, model.labels_.values)
+
+    def test_equal_samples_leave_components_without_any_and_are_told_of(self, tmp_path):
+        values = np.array([[2.5, -1e3], [4.5, 0.1]])
+        own = {name: np.repeat(values, 25, axis=0) for name in "abc"}
+        with (
+            Federation.local(stores_of(tmp_path, own)) as federation,
+            pytest.warns(ConvergenceWarning, match="found 2 of 3 clusters"),
+        ):
+            model = fitted(federation, 3, covariance="diag")
+        assert sorted(model.weights_) == pytest.approx([0.0, 0.5, 0.5])
+        assert np.isfinite(model.means_).all()
+
+    def test_samples_without_variance_are_refused(self, tmp_path):
+        own = {name: np.repeat([[1.0, 2.0], [3.0, 1.0]], 9, axis=0) for name in "abc"}
+        with (
+            Federation.local(stores_of(tmp_path, own)) as federation,
+            pytest.raises(PartyError, match="covariance is singular"),
+        ):
+            fitted(federation, 2, reg_covar=0.0)
+
+    def test_components_of_one_client_alone_are_not_opened_between_sites(self, tmp_path):
+        far = np.random.default_rng(1).normal(size=(60, D)) + 30.0
+        own = {**ROWS, "client-4": np.vstack([ROWS["client-4"], far])}
+        with Federation.local(stores_of(tmp_path, own)) as federation:
+            free = fitted(federation, 4)
+            assert (free.means_.max(axis=1) > 3).sum() == 1
+            federation.smallest = federation.smallest._replace(clients=2)
+            with pytest.warns(ConvergenceWarning):
+                held = fitted(federation, 4)
+        assert not (held.means_[held.weights_ > 0].min(axis=1) > 3).any()
+
+    def test_few_samples_end_iterations_before_the_sums_tell_all(self, tmp_path):
+        own = dealt(X[:60], ends=(20, 40))
+        with (
+            Federation.local(stores_of(tmp_path, own)) as federation,
+            pytest.warns(ConvergenceWarning, match="as many numbers as all samples have"),
+        ):
+            model = fitted(federation, 2, tol=0.0)
+        assert not model.converged_
+        assert model.n_iter_ < 10
+
+    @pytest.mark.parametrize("party", ["client-2", "server"])
+    def test_a_party_that_dies_between_iterations_changes_nothing(
+        self, federation, monkeypatch, party
+    ):
+        whole, killed, progress = fitted(federation), [], federation.publish
+
+        def kill(what, *args, **options):
+            name = getattr(what, "__name__", "")
+            if name == "progress" and args and not killed and "Mixture" in sent():
+                killed.append(federation.processes.pid(party))
+                os.kill(killed[-1], signal.SIGKILL)
+            return progress(what, *args, **options)
+
+        def sent():
+            return {row.message for row in federation.ledger}
+
+        monkeypatch.setattr(federation, "publish", kill)
+        model = fitted(federation)
+        assert len(killed) == 1
+        np.testing.assert_array_equal(model.covariances_, whole.covariances_)
+        np.testing.assert_array_equal(model.labels_, whole.labels_)
+
+    @pytest.mark.filterwarnings("ignore:Best performing initialization")
+    def test_new_samples_get_the_most_probable_component(self, federation, tmp_path):
+        model = fitted(federation)
+        model.save(tmp_path / "model")
+        new = {"client-2": ROWS["client-2"][:7] + 0.5, "client-4": ROWS["client-4"][:1]}
+        federation.start_run("another", random_state=0)
+        urls = stores_of(tmp_path, new)
+        found = daskfc.load(tmp_path / "model").predict(federation, urls)
+        whole = pooled(model, X, max_iter=1, tol=1e9)
+        whole.weights_, whole.means_ = model.weights_, model.means_
+        whole.precisions_cholesky_ = np.linalg.cholesky(precisions(model))
+        np.testing.assert_array_equal(found.values, whole.predict(np.concatenate([*new.values()])))
+        told = {row.message for row in federation.ledger if row.sender != "server"}
+        assert told <= {"LabelledSamples", "NewStore", "StoreSummary"}
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"covariance": "round"}, "'covariance' parameter"),
+        ({"reg_covar": -1.0}, "'reg_covar' parameter"),
+        ({"tol": -1.0}, "'tol' parameter"),
+        ({"max_iter": 0}, "'max_iter' parameter"),
+        ({"averaging": "open"}, "'averaging' parameter"),
+    ],
+)
+def test_parameters_that_break_their_rule_are_refused(params, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        FederatedGaussianMixture(3, **params).check()
+
+
+def test_two_clients_that_may_not_collude_are_the_fewest():
+    FederatedGaussianMixture(3).check(2)
+    with pytest.raises(PrivacyError, match="at least two honest clients"):
+        FederatedGaussianMixture(3, n_colluding=1).check(2)
+    FederatedGaussianMixture(3, averaging="plain").check(1)
