@@ -26,7 +26,15 @@ from daskfc.baselines import (
     RFKKMeans,
 )
 from daskfc.federation import Federation
-from daskfc.protocols import ESFMC, METHODS, FederatedKernelKMeans, FederatedKMeans, FedSC, OmniFC
+from daskfc.protocols import (
+    ESFMC,
+    METHODS,
+    FederatedGaussianMixture,
+    FederatedKernelKMeans,
+    FederatedKMeans,
+    FedSC,
+    OmniFC,
+)
 from daskfc.stores import write_store
 from tests.protocols.conftest import by_id, deal
 from tests.protocols.omnifc.test_omnifc import same_partition
@@ -41,6 +49,9 @@ SAMPLES = {
     "FedSC, all similarities": FedSC(K, sparsify=False, random_state=3),
     "FedSC, coded": FedSC(K, similarity="coded", random_state=3),
     "FederatedKMeans": FederatedKMeans(K, n_init=3, random_state=3),
+    "FederatedGaussianMixture": FederatedGaussianMixture(
+        K, covariance="spherical", reg_covar=1e-2, max_iter=5, random_state=3
+    ),
     "FederatedKernelKMeans": FederatedKernelKMeans(K, random_state=3),
     "FederatedKernelKMeans, sums": FederatedKernelKMeans(
         K, clustering="sums", n_init=3, random_state=3
@@ -59,7 +70,10 @@ VIEWS = {
     "joined-views": JoinedViews(K, clusterer="k-means", random_state=3),
     "one-view": OneView(K, random_state=3),
 }
-ANYHOW = {"OmniFC", "FederatedKMeans", "FederatedKernelKMeans, sums", "central"}
+ANYHOW = {
+    "OmniFC", "FederatedKMeans", "FederatedGaussianMixture", "FederatedKernelKMeans, sums",
+    "central",
+}  # fmt: skip
 # Equal samples of two clients may get two labels: each client's own clusters are matched.
 OWN_CLUSTERS = {"k-FED", "DSC"}
 LEAST = {"FedMAvg": 0.55}  # agreement where clusters lie apart

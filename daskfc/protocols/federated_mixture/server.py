@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.arrays import Floats
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.linalg.symmetric import matrix_of, packed_size
 from daskfc.protocols.federated_mixture.messages import (
@@ -146,8 +146,12 @@ def parameters(state: State) -> Mixture:
 
 
 def held(state: State) -> MixtureHeld:
-    """Send the clients which components' responsibilities stay."""
-    return MixtureHeld(np.zeros(len(state.weights), bool) if state.held is None else state.held)
+    """Send the clients which components' responsibilities stay; refuse sums that stay closed."""
+    if state.held is None or not state.opens:
+        raise PrivacyError(
+            "moments of a mixture whose masses did not allow it are not opened. Ask for masses."
+        )
+    return MixtureHeld(state.held)
 
 
 def progress(state: State) -> MixtureProgress:
