@@ -48,7 +48,7 @@ def test_json_is_the_summary_and_nothing_else(fake, daskfc, files):
         (["--set", "params.n_clusters=0"], "must be a whole number of at least 1; got 0"),
         (["--set", "params.n_clusters=500"], "500 clusters"),
         (["--set", "seedz=[5]"], "'seedz'"),
-        (["--set", "method=OmniFD"], "there are FederatedKMeans, OmniFC"),
+        (["--set", "method=OmniFD"], "there are FederatedKMeans, FederatedGaussianMixture"),
         (["--set", "metrics=[x]"], "no metric is called 'x'"),
         (["--storage", "none.yaml"], "none.yaml"),
         (["--cluster", "none.yaml"], "none.yaml"),

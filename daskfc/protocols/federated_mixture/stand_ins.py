@@ -52,7 +52,9 @@ STAND_INS: StandIns = {
     steps.sums: lambda data: of_shape(3, data.n_features),
     steps.means_of: lambda total: Sizes(column=total.values.shape[1]),
     steps.squares: lambda data: of_shape(2, data.n_features),
-    server.units_of: lambda total: Sizes(feature=total.values.shape[1]),
+    server.units_of: lambda total: MixtureUnits(
+        of_shape(total.values.shape[1]), np.ones(total.values.shape[1]), 1
+    ),
     party.own_rows: lambda data: of_shape(data.n_samples, data.n_features),
     server.started: _started,
     server.parameters: _told,
