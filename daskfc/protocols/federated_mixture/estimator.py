@@ -56,7 +56,8 @@ class FederatedGaussianMixture(FederatedClusterer):
     patience_s : float
         Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
     random_state : int, optional
-        Seed of the k-means from which the mixture starts. Masks have no seed.
+        Seed of the k-means from which the mixture starts, as `FederatedKMeans` has it. Masks have
+        no seed.
 
     Attributes
     ----------
@@ -141,7 +142,7 @@ class FederatedGaussianMixture(FederatedClusterer):
         with self._stage(federation, "units"):
             units, rows = self._units(federation, sums)
         with self._stage(federation, "start"):
-            seed = seeds.integer_seed(self.seed_, "federated Gaussian mixture")
+            seed = seeds.integer_seed(self.seed_, "federated k-means")  # its start
             kmeans = KMeansOnSums(federation, KMeansPlan(self.n_clusters, seed), sums)
             search, total, rows = kmeans.moments(rows)
             state = federation.on_server(server.started, search, total, units, plan)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import daskfc
 from daskfc import FederatedGaussianMixture
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.testing.federation import stores_of
 
 K, D = 3, 3
@@ -122,6 +125,25 @@ class TestOnProcesses:
             np.testing.assert_array_equal(model.labels_, other.labels_)
         again = fitted(federation)
         np.testing.assert_array_equal(model.covariances_, again.covariances_)
+
+    def test_a_plan_foresees_the_messages(self, federation):
+        model = fitted(federation, covariance="tied")
+        own = [row for row in model.ledger_ if row.receiver == "client-1"]
+        groups = [row.shapes["counts"][0] for row in own if row.message == "KMeansCounts"]
+        assumed = {
+            "rounds of k-means": len(groups) - 1,  # the last one moves all rows
+            "groups of rows of each cluster, in k-means": np.mean(groups) / K,
+            "iterations of the mixture": model.n_iter_,
+        }
+        stores = dict(federation.contract.readable)
+        rehearsal = Rehearsal(stores, STAND_INS, assumed=assumed, limits=federation.limits())
+        FederatedGaussianMixture(K, covariance="tied").rehearse(rehearsal)
+        planned, found = (
+            Counter((row.message, row.sender, row.receiver) for row in ledger)
+            for ledger in (rehearsal.ledger, model.ledger_)
+        )
+        assert planned == found
+        assert rehearsal.ledger.payload_bytes == pytest.approx(model.ledger_.payload_bytes, rel=0.3)
 
     def test_another_dealing_gives_the_same_mixture(self, federation, tmp_path):
         model = fitted(federation)
