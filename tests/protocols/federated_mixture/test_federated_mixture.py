@@ -48,8 +48,8 @@ def federation(tmp_path_factory):
         yield running
 
 
-def fitted(federation, k=K, **params):
-    return FederatedGaussianMixture(k, **params).fit(federation)
+def fitted(federation, k=K, *, tol=0.01, **params):
+    return FederatedGaussianMixture(k, tol=tol, **params).fit(federation)
 
 
 def iterated(federation, n, **params):
@@ -99,7 +99,7 @@ class TestOnProcesses:
         assert np.all(np.diff(model.lower_bounds_) > 0)
 
     def test_a_fit_rests_where_that_of_pooled_samples_does(self, federation):
-        model = fitted(federation, covariance="diag")
+        model = fitted(federation, tol=1e-3, covariance="diag")
         assert model.converged_
         assert model.lower_bounds_[-1] == model.lower_bound_
         assert abs(np.diff(model.lower_bounds_)[-1]) < model.tol < np.diff(model.lower_bounds_)[0]
@@ -187,6 +187,19 @@ class TestOnProcesses:
             other.start_run("another", random_state=0)
             again = found.predict(other)
         np.testing.assert_array_equal(again.values, model.labels_.values)
+
+    @pytest.mark.parametrize("covariance", KINDS)
+    def test_one_component_has_the_mean_and_covariance_of_all(self, federation, covariance):
+        model = fitted(federation, 1, covariance=covariance, reg_covar=0.0)
+        variance = X.var(axis=0)
+        expected = {
+            "full": np.cov(X.T, bias=True)[None], "tied": np.cov(X.T, bias=True),
+            "diag": variance[None], "spherical": [variance.mean()],
+        }  # fmt: skip
+        np.testing.assert_allclose(model.means_[0], X.mean(axis=0), atol=1e-9)
+        np.testing.assert_allclose(model.covariances_, expected[covariance], atol=1e-9)
+        assert model.converged_
+        assert not model.labels_.values.any()
 
     def test_equal_samples_leave_components_without_any_and_are_told_of(self, tmp_path):
         values = np.array([[2.5, -1e3], [4.5, 0.1]])
