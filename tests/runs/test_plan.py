@@ -128,10 +128,6 @@ def _means(model):
     }
 
 
-def _mixture(model):
-    return {**_means(model), "iterations of the mixture": model.n_iter_}
-
-
 def _rounds(model):
     return {"rounds until it comes to rest": model.n_rounds_}
 
@@ -181,11 +177,6 @@ CASES = {
     ),
     "kCAGC": ("columns", "kCAGC", ONE_START, _lloyd),
     "kCAGC, basic": ("columns", "kCAGC", {**ONE_START, "variant": "basic"}, _lloyd),
-    "mixture": ("samples", "FederatedGaussianMixture", {"max_iter": 2}, _mixture),
-    "mixture, tied and recovering": (
-        "samples", "FederatedGaussianMixture",
-        {"max_iter": 2, "covariance": "tied", "averaging": "recovering"}, _mixture,
-    ),
     "k-means, noise": ("samples", "FederatedKMeans", {"noise": NOISE}, _nothing),
     "fk": ("samples", "FederatedKernelKMeans", {"n_features": 50, "iterations": 2}, _kernel),
     "fk, Lanczos and sums": ("samples", "FederatedKernelKMeans", LANCZOS, _kernel),
