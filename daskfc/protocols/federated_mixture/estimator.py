@@ -76,7 +76,7 @@ class FederatedGaussianMixture(FederatedClusterer):
     n_iter_ : int
         Iterations, each of two sums.
     converged_ : bool
-        Whether iterations ended by `tol`, or since the next would move fewer than five samples.
+        Whether iterations ended by `tol`; else a warning says by what.
     aic_, bic_ : float
         Akaike's and the Bayesian information criterion; lower is better.
 
@@ -230,9 +230,12 @@ class FederatedGaussianMixture(FederatedClusterer):
 
     def _warn(self, ended: str) -> None:
         why = {
-            "rounds": f"after {self.max_iter} iterations, while the log-likelihood rises by more "
-            "than 'tol'. Raise 'max_iter' or 'tol'",
-            "numbers": f"after {self.n_iter_} iterations, as their sums would be as many numbers "
+            "rounds": f"after max_iter={self.max_iter} iterations, while the log-likelihood rises "
+            "by more than 'tol'. Raise 'max_iter' or 'tol'",
+            "held": f"at iteration {self.n_iter_}, while the log-likelihood rises by more than "
+            "'tol', as the next would move fewer than five samples. Ask for fewer clusters, or "
+            "raise 'tol'",
+            "numbers": f"at iteration {self.n_iter_}, as their sums would be as many numbers "
             "as all samples have. Ask for fewer clusters, covariance 'diag' or 'spherical', or "
             "fewer features",
         }.get(ended)

@@ -55,4 +55,4 @@ class MixtureProgress(
     bound: float
     n_iter: int
     log_likelihood: float
-    ended: str = text(8)  # "rest", "rounds", "numbers"; "" while they go on
+    ended: str = text(8)  # "rest", "held", "rounds", "numbers"; "" while they go on

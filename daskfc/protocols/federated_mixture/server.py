@@ -196,7 +196,7 @@ def weighed(state: State, total: Total, plan: MixturePlan, site: SiteRules = FRE
     if state.n_iter and abs(found - state.log_likelihood) < plan.tol:
         ended = "rest"
     elif held.any() and (there & ~held).sum() < 2:
-        ended = "rest"
+        ended = "held"
     elif state.n_iter >= plan.max_iter:
         ended = "rounds"
     elif left < size_of_moments(k, d, plan.covariance) + total.values.size:

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
@@ -19,7 +20,7 @@ from daskfc.testing.federation import stores_of
 
 K, D = 3, 3
 KINDS = ["full", "tied", "diag", "spherical"]
-ENDED = "ended after . iterations, while the log-likelihood rises"
+ENDED = "ended after max_iter=. iterations, while the log-likelihood rises"
 
 
 def clouds(seed=0, sizes=(500, 300, 400), centres=((0, 0, 0), (2, 1, 0), (0, 2, 2)), width=0.5):
@@ -299,3 +300,12 @@ def test_two_clients_that_may_not_collude_are_the_fewest():
     with pytest.raises(PrivacyError, match="at least two honest clients"):
         FederatedGaussianMixture(3, n_colluding=1).check(2)
     FederatedGaussianMixture(3, averaging="plain").check(1)
+
+
+def test_a_fit_that_would_move_single_samples_ends_with_a_warning():
+    table = load_wine().data
+    with daskfc.simulate(table, clients=4) as federation:
+        model = FederatedGaussianMixture(3, covariance="diag", random_state=0)
+        with pytest.warns(ConvergenceWarning, match="at iteration 1, .* fewer than five samples"):
+            model.fit(federation)
+    assert not model.converged_
