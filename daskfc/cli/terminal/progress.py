@@ -27,7 +27,10 @@ SILENCE_S = 10.0  # without a terminal a line comes at least so often
 
 
 class _Bar:
-    """A bar for the current stage, or without a terminal a line a stage and every ten seconds."""
+    """A bar for the current stage, above it a line for each that took long.
+
+    Without a terminal a line for each stage, and one every ten seconds.
+    """
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
@@ -59,9 +62,10 @@ class _Bar:
             return
         stage = stage.with_unit if isinstance(stage, Stage) else stage
         with self._lock:
-            if stage != self._stage:
-                self._began = self._clock()
             begins = stage != self._stage
+            if begins:
+                self._end_stage()
+                self._began = self._clock()
             self._stage, self._done, self._total = stage, done, total
             if self._clock() - self._started < PATIENCE_S:
                 return
@@ -78,6 +82,12 @@ class _Bar:
                 self._bar.remove_task(self._task)
             self._task = self._bar.add_task(self._stage, total=self._total or None)
         self._bar.update(self._task, completed=self._done, total=self._total or None)
+
+    def _end_stage(self) -> None:
+        """Leave a line on the terminal for a stage that took long."""
+        took = self._clock() - self._began
+        if self._console.is_terminal and self._stage and took >= PATIENCE_S:
+            self._console.print(f"{took:5.0f} s  {self._stage}", style=None, soft_wrap=True)
 
     def _write(self) -> None:
         """Write a line: seconds since the start, the stage, how far it is, and what is left."""
@@ -107,6 +117,7 @@ class _Bar:
         with self._lock:
             if self._task is not None:
                 self._bar.stop()
+            self._end_stage()
 
 
 @contextmanager
