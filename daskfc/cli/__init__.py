@@ -31,6 +31,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "compare",
         "Print runs side by side: what differs, scores, clusters, bytes and seconds.",
     ),
+    "demo": (
+        "demo",
+        "Cluster the patients of three hospitals, which are made up, and show the report.",
+    ),
     "init": ("init", "Write the YAML files of an example into FOLDER, this one by default."),
     "labels": (
         "sites.labels",
@@ -80,7 +84,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Begin": ("init", "methods", "stores", "plan", "run"),
+    "Begin": ("demo", "init", "methods", "stores", "plan", "run"),
     "Runs": ("runs", "status", "resume", "report", "compare", "predict", "labels"),
     "Privacy": ("card", "audit", "policy", "budget"),
     "Sites": ("new", "certs", "scheduler", "party"),
