@@ -164,6 +164,8 @@ def source_of(path):
     gallery = DOCS / "gallery"
     if gallery not in path.parents:
         return path
+    if path.parent.name == "images":
+        path = path.parents[1] / re.fullmatch(r"sphx_glr_(\w+)_\d{3}", path.stem)[1]
     made = DOCS / "examples" / path.relative_to(gallery).with_suffix(".py")
     return made.parent if path.stem == "index" else made
 
