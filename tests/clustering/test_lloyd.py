@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, make_blobs
@@ -23,9 +23,17 @@ def library(rows, k, seed, **changes):
 def assert_same(found, expected, rows):
     assert oracle.same_partition(found.labels, expected.labels_)
     scale = ((rows - rows.mean(axis=0)) ** 2).sum()
-    assert found.inertia == pytest.approx(expected.inertia_, rel=1e-9, abs=1e-13 * scale)
+    if expected.n_init == 1:
+        assert found.inertia == pytest.approx(expected.inertia_, rel=1e-9, abs=1e-13 * scale)
+        return
+    # of runs that end in one partition scikit-learn keeps the first, we the one of least inertia
+    slack = 1e-9 * expected.inertia_ + 1e-13 * scale
+    means = [rows[found.labels == one] for one in np.unique(found.labels)]
+    least = sum(((part - part.mean(axis=0)) ** 2).sum() for part in means)
+    assert least - slack <= found.inertia <= expected.inertia_ + slack
 
 
+@example(1, 125, 1, 12, 0.0, 0.01)
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(2, 300), st.integers(1, 40), st.integers(1, 12),
