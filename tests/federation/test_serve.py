@@ -159,6 +159,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
     )
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody
+    assert options.pop("stopped")("SIGTERM") is None
     assert limits.model_dump() == {"nthreads": 2, "blas_threads": 4, "memory_limit": 3 * 10**9}
     assert 2.0 < options.pop("wait") <= 3.0  # what is left of it
     doors = Doors("127.0.0.2", 9001, 9002, "site-a.example")
@@ -175,6 +176,7 @@ def test_a_server_is_started_without_data(started):
     assert party.threads == WorkerLimits().threads()
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody
+    assert options.pop("stopped")("SIGTERM") is None
     assert limits.model_dump() == {"nthreads": 1, "blas_threads": None, "memory_limit": 2 * 10**9}
     assert 14.0 < options.pop("wait") <= 15.0
     assert options == {"scheduler": ADDRESS, "security": None, "doors": Doors()}

@@ -32,5 +32,5 @@ def test_blocks_outside_are_refused():
     grid = SymmetricGrid(5, 2)
     with pytest.raises(InvalidInput, match=r"upper triangle \(i <= j\); got \(1, 0\)"):
         grid.shape(1, 0)
-    with pytest.raises(InvalidInput, match=r"int in \[0, 2\]; got 3"):
+    with pytest.raises(InvalidInput, match=r"a whole number in \[0, 2\]; got 3"):
         grid.panel(3)
