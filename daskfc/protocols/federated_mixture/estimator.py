@@ -90,8 +90,9 @@ class FederatedGaussianMixture(FederatedClusterer):
     samples. See `FederatedKMeans` for the start, whose sums hold at least five samples each.
 
     Parameters are those of `sklearn.mixture.GaussianMixture` on pooled samples from the same start,
-    up to rounding: sums of standardised samples are off by L² n (1 + |μ|)² 2⁻⁵⁸ at most, with L
-    clients and n samples. A fit that is started again with the same seed opens the same sums.
+    up to rounding: sums of standardised samples are off by L² n (1 + m)² 2⁻⁵⁸ at most, with L
+    clients, n samples, and m the largest magnitude of a mean. A fit that is started again with the
+    same seed opens the same sums.
 
     References
     ----------

@@ -155,6 +155,7 @@ class TestOnProcesses:
         np.testing.assert_allclose(found.covariances_, model.covariances_, atol=1e-9)
         np.testing.assert_array_equal(found.labels_.values, model.labels_.values[::-1])
 
+    @pytest.mark.few(3)
     @pytest.mark.parametrize(
         ("covariance", "factor", "shift"),
         [
@@ -175,6 +176,7 @@ class TestOnProcesses:
         expected = model.lower_bound_ - D * np.log(factor)
         assert found.lower_bound_ == pytest.approx(expected, abs=1e-6)
 
+    @pytest.mark.few(2)
     @pytest.mark.parametrize("covariance", ["full", "tied", "diag"])
     def test_features_of_different_units_count_alike(self, federation, tmp_path, covariance):
         model = fitted(federation, covariance=covariance)
