@@ -29,11 +29,8 @@ REFERENCE = sorted((DOCS / "reference").glob("*.rst"))
 EXAMPLES = sorted((DOCS / "examples").rglob("*.py"))
 PARTS = DOCS / "write-a-protocol.md"  # parts of one package: test_write_a_protocol.py
 FOLDERS = ("pipelines", "storage", "cluster-configs")
-OF_OTHERS = (
-    "containers",
-    "kubernetes",
-    "monitoring",
-)  # YAML that other programs read: tests/deployments
+# YAML that other programs read: tests/deployments, tests/deploy/test_monitoring.py
+OF_OTHERS = ("containers", "kubernetes", "monitoring")
 # A block that is not run has the reason in a comment above it: <!-- not run: needs two hosts -->
 _BLOCK = re.compile(
     r"(?:<!-- not run: (?P<reason>[^>]+) -->\n+)?^```(?P<kind>\w*)\n(?P<text>.*?)^```",

@@ -112,6 +112,7 @@ def test_clusters_go_beside_the_columns_of_a_table(daskfc, labelled, tmp_path):
         ("age,sex\n1,f\n", "the best one has 0"),
         ("cluster,id\n1,p1\n1,p2\n1,p3\n", "the name of one that is there, cluster. Rename"),
         ("id,a\np1,1,2\n", "own.csv"),
+        ("bed,id\np2,p1\np3,p2\np1,p3\n", "bed, id do, and differ. Leave out those"),
         (None, "own.csv"),
     ],
 )

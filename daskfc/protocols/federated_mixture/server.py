@@ -20,7 +20,9 @@ from daskfc.protocols.federated_mixture.party import PER_COMPONENT, second_momen
 from daskfc.secure.kmeans.groups import SMALLEST
 from daskfc.secure.kmeans.on_sums import Search, clusters_of
 from daskfc.secure.prepare.messages import CommonMagnitudes, FittedMeans
+from daskfc.secure.prepare.steps import deviations_of
 from daskfc.secure.sums import Total
+from daskfc.stores.store.prepared import scale_of
 
 __all__ = [
     "MixturePlan",
@@ -71,13 +73,11 @@ def units_of(
             "a mixture needs features of as many samples and clients as sites ask for, of which "
             "sums are opened; there are fewer. Add samples or clients."
         )
-    n = np.rint(total.values[1])
-    deviations = np.sqrt(np.maximum(total.values[0], 0.0) / n)
-    scales = np.ldexp(deviations, farthest.powers.astype(int))  # squared they may have no number
-    scales[scales <= 10.0 * np.finfo(np.float64).eps * np.abs(means.means)] = 0.0
-    if one_scale:
-        scales[:] = scales.max()
-    return MixtureUnits(means.means, np.where(scales > 0, scales, 1.0), int(n[0]))
+    deviations = deviations_of(total, farthest)
+    scales = scale_of(deviations, means.means)
+    if one_scale:  # of features that are not constant
+        scales[:] = scales[scales == deviations].max(initial=0.0) or 1.0
+    return MixtureUnits(means.means, scales, round(float(total.values[1, 0])))
 
 
 def started(search: Search, total: Total, units: MixtureUnits, plan: MixturePlan) -> State:

@@ -186,13 +186,17 @@ def site_labels(
 def beside(clusters: pd.DataFrame, path: str) -> pd.DataFrame:
     """Return the table in a file with clusters in new columns, empty for rows of no sample.
 
-    Rows are found by the first column that has the ids of all samples, as they are written.
+    Rows are found by the column that has the ids of all samples, as they are written.
     """
     cells = cells_at(path)
     ids = pd.Index(clusters["sample_id"].astype(str))
-    having = (name for name in cells.columns if ids.isin(cells[name].astype(str)).all())
-    key = next(having, None)
-    if key is None:
+    having = [name for name in cells.columns if ids.isin(cells[name].astype(str)).all()]
+    if any(not cells[name].equals(cells[having[0]]) for name in having):
+        raise InvalidInput(
+            f"{path}: one column must have the ids of the {len(ids)} samples; {', '.join(having)} "
+            "do, and differ. Leave out those that are no ids."
+        )
+    if not having:
         most = max((int(ids.isin(cells[c].astype(str)).sum()) for c in cells.columns), default=0)
         raise InvalidInput(
             f"{path}: a column must have the ids of the {len(ids)} samples; the best one has "
@@ -205,7 +209,7 @@ def beside(clusters: pd.DataFrame, path: str) -> pd.DataFrame:
             f"{path}: a new column would have the name of one that is there, "
             f"{', '.join(double)}. Rename that."
         )
-    at = ids.get_indexer(pd.Index(cells[key].astype(str)))
+    at = ids.get_indexer(pd.Index(cells[having[0]].astype(str)))
     found = fits.reindex(np.where(at >= 0, at, len(ids))).reset_index(drop=True)
     return pd.concat([cells, found], axis=1)
 

@@ -141,7 +141,7 @@ class Fitting:
         parts = federation.on_clients(noisy_moments, self.steps, declared, shares, clients=clients)
         total = summing.sum(parts, max_abs=declared.bound(n, shares))
         told = federation.publish(noisy_scales, total, declared, n)
-        scales = scale_of(np.square(told.scales), np.zeros(len(low)), self.made_of)
+        scales = scale_of(told.scales, np.zeros(len(low)), self.made_of)
         return {"mean": told.means.tolist(), "scale": scales.tolist()}
 
     @property

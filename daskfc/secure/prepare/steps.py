@@ -25,6 +25,7 @@ __all__ = [
     "common_magnitudes",
     "components_of",
     "covariances",
+    "deviations_of",
     "means_of",
     "own_count",
     "powers_above",
@@ -116,11 +117,14 @@ def scales_of(
     total: Total, means: FittedMeans, magnitudes: CommonMagnitudes, made_of: Sequence[str]
 ) -> FittedScales:
     """Report the deviation of each column, one for all that are made of one column of words."""
+    return FittedScales(scale_of(deviations_of(total, magnitudes), means.means, made_of))
+
+
+def deviations_of(total: Total, magnitudes: CommonMagnitudes) -> np.ndarray:
+    """Return the deviation of each column, whose square may be no number, from `squares`."""
     found, counts = total.values[0], np.maximum(np.rint(total.values[1]), 1.0)
-    variance = np.maximum(found, 0.0) / counts
-    powers = magnitudes.powers.astype(int)
-    plain = np.ldexp(variance, 2 * powers)
-    return FittedScales(scale_of(plain, means.means, made_of))
+    deviations = np.sqrt(np.maximum(found, 0.0) / counts)
+    return np.asarray(np.ldexp(deviations, magnitudes.powers.astype(int)))
 
 
 def zero_rows(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:

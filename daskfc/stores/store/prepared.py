@@ -165,30 +165,33 @@ def spread_of(store: ClientStore, made_of: Sequence[str] = ()) -> tuple[np.ndarr
 
     Missing values are left out, columns of words count as 0, and a deviation of 0 becomes 1.
     """
-    total, count = np.zeros(store.n_features), np.zeros(store.n_features)
+    total, count, largest = np.zeros((3, store.n_features))
     for _, block in store.blocks():
-        total += np.nansum(numbers_of(store, block), axis=0)
+        numbers = numbers_of(store, block)
+        total += np.nansum(numbers, axis=0)
         count += (~np.isnan(block)).sum(axis=0)
+        largest = np.fmax(largest, np.fmax.reduce(np.abs(numbers), axis=0))
     count = np.maximum(count, 1)
     mean = total / count
-    squares = np.zeros(store.n_features)
-    for _, block in store.blocks():
-        squares += np.nansum(np.square(numbers_of(store, block) - mean), axis=0)
-    return mean, scale_of(squares / count, mean, made_of)
+    unit, squares = np.ldexp(1.0, np.frexp(largest)[1]), np.zeros(store.n_features)
+    for _, block in store.blocks():  # in units of a power of two: plain squares may underflow
+        squares += np.nansum(np.square((numbers_of(store, block) - mean) / unit), axis=0)
+    return mean, scale_of(unit * np.sqrt(squares / count), mean, made_of)
 
 
-def scale_of(variance: np.ndarray, mean: np.ndarray, made_of: Sequence[str] = ()) -> np.ndarray:
+def scale_of(deviation: np.ndarray, mean: np.ndarray, made_of: Sequence[str] = ()) -> np.ndarray:
     """Return the divisors of columns: 1 for those that are constant but for rounding.
 
     `made_of` is the word column of each, "" for numbers; columns of one word column are divided by
     the root of their summed variances, so that together they weigh as one column of numbers.
     """
-    least = (10.0 * np.finfo(np.float64).eps * np.abs(mean)) ** 2
-    known = np.where(variance <= least, 0.0, variance)
+    least = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+    known = np.where(deviation <= least, 0.0, deviation)
     if any(made_of):
         _, of = np.unique([name or f"\0{i}" for i, name in enumerate(made_of)], return_inverse=True)
-        known = np.bincount(of, weights=known)[of]
-    return np.where(known > 0.0, np.sqrt(known), 1.0)
+        joined = np.sqrt(np.bincount(of, weights=np.square(known)))[of]
+        known = np.where([bool(name) for name in made_of], joined, known)
+    return np.where(known > 0.0, known, 1.0)
 
 
 def but_for_words(

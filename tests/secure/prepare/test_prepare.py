@@ -76,6 +76,18 @@ def test_standardised_features_are_scikit_learns(federation):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("within", [None, "site"])
+def test_features_whose_squares_are_no_numbers_are_standardised(tmp_path, within):
+    """They were taken for constant ones, and left as they are."""
+    rows = {name: own * 1e-170 for name, own in ROWS.items()}
+    with federation_of(tmp_path, rows) as tiny:
+        tiny.preparation = Prepare({"standardise": {"within": within}}).fit(tiny)
+        found = prepared_rows(tiny)
+    parts = [POOLED] if within is None else list(ROWS.values())
+    close(found, np.concatenate([StandardScaler().fit_transform(part) for part in parts]))
+
+
+@pytest.mark.slow
 def test_wine_is_clustered_as_well_as_pooled(federation):
     raw = OmniFC(3, clusterer="k-means", n_colluding=1).fit(federation)
     federation.preparation = Prepare(["standardise"]).fit(federation)
