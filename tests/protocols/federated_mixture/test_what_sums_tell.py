@@ -13,6 +13,7 @@ from daskfc.protocols.federated_mixture import party, server
 from daskfc.protocols.federated_mixture.messages import MixtureHeld
 from daskfc.protocols.federated_mixture.server import MixturePlan, State
 from daskfc.secure.kmeans.groups import SMALLEST
+from daskfc.secure.prepare.messages import CommonMagnitudes, FittedMeans
 from daskfc.secure.sums import Total
 from daskfc.site import ANY_PART
 from tests.secure.announced import Announced
@@ -168,3 +169,23 @@ def test_differences_of_sums_tell_fewer_samples_than_without_the_rule():
                 found.append(found_by_differences(X, rounds))
     assert np.sum(shares[True]) == 0
     assert round(300 * np.sum(shares[False])) == 2  # of 6,000
+
+
+@pytest.mark.parametrize(
+    ("one_scale", "scales"), [(True, [4.0, 4.0, 4.0]), (False, [4.0, 1.0, 2.0])]
+)
+def test_a_constant_feature_sets_no_unit_for_others(one_scale, scales):
+    """Its own deviation counts as 1, which here outweighs all that others have."""
+    powers = np.array([-80, 0, -80], dtype=np.int16)
+    sums = np.array([[16.0, 0.0, 4.0], [1.0, 1.0, 1.0]]) * 10.0  # squares in these, and samples
+    units = server.units_of(
+        Total(sums, 1e-15, ("a", "b")),
+        FittedMeans(np.array([0.0, 7.0, 0.0])),
+        CommonMagnitudes(powers),
+        one_scale,
+    )
+    wanted = np.array(scales) * 2.0**-80
+    if not one_scale:
+        wanted[1] = 1.0
+    np.testing.assert_array_equal(units.scales, wanted)
+    assert units.n_rows == 10
