@@ -123,16 +123,23 @@ def place(request, tmp_path_factory):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_method_chooses_by_stability(place):
     split, federation = place
+    chosen = []
     for method in methods_of(split):
-        choice = choose_n_clusters(
-            federation, model_of(method), (3, 4), by="stability", seeds=SEEDS
-        )
+        try:
+            choice = choose_n_clusters(
+                federation, model_of(method), (3, 4), by="stability", seeds=SEEDS
+            )
+        except InvalidInput as refusal:  # where chance moves no sample
+            assert "are as stable over seeds as each other" in str(refusal), method
+            continue
+        chosen.append(method)
         assert choice.n_clusters in (3, 4), method
         assert set(choice.scores) == {3, 4}, method
         assert all(-1 <= score <= 1 for score in choice.scores.values()), method
         if split == "samples":
             assert choice.scores[3] == max(choice.scores.values()), method
         assert federation.preparation is None, method
+    assert 2 * len(chosen) >= len(methods_of(split))
 
 
 @pytest.mark.long
