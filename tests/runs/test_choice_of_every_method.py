@@ -130,7 +130,8 @@ def test_every_method_chooses_by_stability(place):
                 federation, model_of(method), (3, 4), by="stability", seeds=SEEDS
             )
         except InvalidInput as refusal:  # where chance moves no sample
-            assert "are as stable over seeds as each other" in str(refusal), method
+            if "are as stable over seeds as each other" not in str(refusal):
+                raise
             continue
         chosen.append(method)
         assert choice.n_clusters in (3, 4), method
