@@ -29,7 +29,14 @@ from daskfc.federation.methods.samples import (
 )
 from daskfc.protocols.omnifc import clusters, splits
 from daskfc.protocols.omnifc.messages import ClusterReport
-from daskfc.protocols.omnifc.on_shares import CLAIMS, OnShares, check_on_shares, check_placing
+from daskfc.protocols.omnifc.on_shares import (
+    CLAIMS,
+    THREE,
+    OnShares,
+    check_members,
+    check_on_shares,
+    check_placing,
+)
 from daskfc.secure.distances import Reader, SecureDistances, Tiles, choose_code, graph_of_points
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import Split
@@ -92,6 +99,8 @@ class OmniFC(FederatedClusterer):
         k-means (one start by k-means++, 20 iterations at most) or DBSCAN, which has no `predict`
         then; no two of them may collude. With "neighbours" the server learns which samples are
         within eps of each other, and runs DBSCAN on that; it takes fewer rounds.
+    members : sequence of str, optional
+        The three clients that compute on shares; by default the first ones by name.
     distances : {"exact", "blocks", "landmark"}
         "exact" computes every pair's distance; when n > 2 (d + 2), from a few columns, which
         determine all to the last bit, as distances have rank d + 2 at most, and reveals to the
@@ -170,6 +179,7 @@ class OmniFC(FederatedClusterer):
     )
     balance: bool = param(boolean(), default=False)
     reveal: str = param(one_of("distances", "neighbours", "labels"), default="distances")
+    members: Sequence[str] | None = param(optional(THREE), default=None)
     distances: str = param(one_of("exact", "blocks", "landmark"), default="exact")
     n_segments: int | None = param(optional(integer(low=1)), default=None)
     n_colluding: int | None = param(optional(integer(low=1)), default=None)
@@ -203,6 +213,11 @@ class OmniFC(FederatedClusterer):
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
         splits.check_split(self.split, self.balance, self.reveal, self.n_segments, self.max_abs)
+        if self.members is not None and self.reveal == "distances":
+            raise InvalidInput(
+                "the 'members' parameter of OmniFC names those who compute on shares, and with "
+                "reveal='distances' nobody does. Leave it out."
+            )
         if self.reveal != "distances":
             check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
         if n_clients is not None:
@@ -211,6 +226,8 @@ class OmniFC(FederatedClusterer):
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
         """Refuse samples that two clients share, and graphs of more neighbours than samples."""
         splits.check_stores(stores, self.split, make_clusterer(self.clusterer))
+        if self.members is not None:
+            check_members(self.members, stores)
 
     @property
     def privacy_claim(self) -> str:
@@ -351,6 +368,7 @@ class OmniFC(FederatedClusterer):
                 seed=seeds.integer_seed(self.seed_, clusterer.name),
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
+                members=self.members,
             )
             if self.reveal == "labels":
                 labels = shares.labels(self.n_clusters)

@@ -5,12 +5,13 @@ Paper       None: OmniFC's server learns all distances. This is DBSCAN and k-mea
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.checks import Constraint
 from daskfc.clustering import DBSCAN, Clusterer, KMeans, RadiusGraph, make_clusterer
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
@@ -41,9 +42,11 @@ from daskfc.stores import ClientStore
 __all__ = [
     "CLAIMS",
     "ITERATIONS",
+    "THREE",
     "OnShares",
     "RowGrid",
     "begun",
+    "check_members",
     "check_on_shares",
     "check_placing",
     "graph_in_order",
@@ -63,6 +66,15 @@ CLAIMS = {
     "that compute collude.",
 }
 """What is claimed of privacy, by what is revealed."""
+THREE = Constraint(
+    "three different names",
+    lambda names: (
+        isinstance(names, list | tuple)
+        and all(isinstance(name, str) for name in names)
+        and len(set(names)) == len(names) == 3
+    ),
+)
+"""Of those who compute."""
 _BITS, _LEAST_BITS = 16, 8  # ours: of a feature in k-means, whose centres are rounded as finely
 _BEYOND = 1 << 62
 _AT_ONCE = 1 << 20  # comparisons
@@ -101,6 +113,16 @@ def check_on_shares(
         raise InvalidInput(
             f"OmniFC {where} needs three clients that compute; got {n_clients}. Add clients, or "
             f"use {instead}."
+        )
+
+
+def check_members(members: Sequence[str], clients: Iterable[str]) -> None:
+    """Refuse members that are no clients, before anything runs."""
+    names = sorted(clients)
+    if strange := [one for one in members if one not in names]:
+        raise InvalidInput(
+            f"the 'members' parameter of OmniFC must name three clients; there is no "
+            f"{strange[0]!r}. Name three of {', '.join(names)}."
         )
 
 
@@ -218,6 +240,8 @@ class OnShares:
         Of the candidates of k-means, which is public.
     tolerance, max_abs
         As for distances.
+    members : sequence of str, optional
+        The three clients that compute.
     """
 
     def __init__(
@@ -229,6 +253,7 @@ class OnShares:
         seed: int,
         tolerance: float,
         max_abs: float | None,
+        members: Sequence[str] | None = None,
     ) -> None:
         self._federation, self._clusterer, self._seed = federation, clusterer, seed
         self._place = place_of_samples(federation, code, max_abs)
@@ -236,7 +261,9 @@ class OnShares:
         self._system = choose_grid(
             federation, code, self._place, tolerance=tolerance, resolve=radius2
         )
-        self.computation = SharedComputation(federation, begin=begun)
+        self.computation = SharedComputation(
+            federation, None if members is None else tuple(members), begun
+        )
         self._fitted: tuple[CentresOfShares, RowGrid] | None = None
 
     def labels(self, n_clusters: int | None) -> PerClient[Local[NDArray[np.int64]]]:

@@ -49,11 +49,12 @@ Words = NDArray[np.uint64]
 _Summand = TypeVar("_Summand", LabelSummand, GraphSummand)
 
 three_members = Rule(
-    "three clients of the run, of which no two collude",
+    "three clients of the run, the announced ones if any are, of which no two collude",
     lambda names, asked: (
         some_clients.holds(names, asked)
         and len(names) == 3
         and asked.parameters.get("n_colluding") in (None, 1)
+        and list(asked.parameters.get("members") or names) == list(names)
     ),
 )
 """Two members that pool what they hold have all rows."""

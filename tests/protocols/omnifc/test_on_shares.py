@@ -238,6 +238,9 @@ def test_samples_far_from_the_origin_are_seen_from_their_mean(tmp_path, approved
         ({"distances": "blocks"}, "'distances' must be left out; got 'blocks'"),
         ({"reveal": "neighbours"}, "with reveal='neighbours' clusters by dbscan; got 'k-means'"),
         ({"reveal": "all"}, "'reveal' parameter of OmniFC"),
+        ({"members": ["a", "b", "b"]}, "'members' parameter of OmniFC must be three different"),
+        ({"members": "abc"}, "'members' parameter of OmniFC must be three different names"),
+        ({"reveal": "distances", "members": ["a", "b", "c"]}, "'members' parameter .* Leave it"),
     ],
 )
 def test_what_shares_cannot_do_is_refused(changes, match):
@@ -252,6 +255,28 @@ def test_what_is_claimed_hangs_on_what_is_revealed():
     assert "the server learns all distances" in told["distances"]
     assert told["neighbours"].startswith("the server learns which samples are within eps of each")
     assert told["labels"].startswith("nobody learns a distance, as long as no two")
+
+
+def test_any_three_clients_compute(federation, approved):
+    three = ["d", "b", "c"]
+    model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels", members=three)
+    found = labels_of(model.fit(federation))
+    np.testing.assert_array_equal(found == -1, DBSCAN(eps=0.9).fit_predict(FAR) == -1)
+    frame = model.ledger_.to_frame()
+    assert set(frame[frame["message"] == "SharedRows"]["receiver"]) == set(three)
+    with pytest.raises(InvalidInput, match=r"there is no 'e'\. Name three of a, b, c, d"):
+        OmniFC(**{**model.get_params(), "members": ["a", "b", "e"]}).fit(federation)
+
+
+def test_a_site_shares_its_rows_with_the_announced_three_alone():
+    def broken(names, **told):
+        asked = Announced({"reveal": "labels", **told}, clients=NAMES)
+        return broken_rule(steps.cut_rows, {"members": names}, asked)
+
+    assert broken(("b", "c", "d"), members=["b", "c", "d"]) is None
+    assert broken(("b", "c", "d"), members=None) is None
+    for names in (("a", "c", "d"), ("d", "c", "b"), ("b", "c")):
+        assert "the announced ones" in broken(names, members=["b", "c", "d"])
 
 
 def test_two_clients_are_too_few():
