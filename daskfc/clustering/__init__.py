@@ -13,19 +13,20 @@ from daskfc.clustering.clusterers.landmark_spectral import LandmarkSpectral
 from daskfc.clustering.clusterers.library import AffinityPropagation, GaussianMixture, ScikitLearn
 from daskfc.clustering.clusterers.medoids import KMedoids
 from daskfc.clustering.clusterers.nmf import NMF
+from daskfc.clustering.clusterers.reduced_kmeans import ReducedKMeans
 from daskfc.clustering.clusterers.spectral import Spectral
 from daskfc.clustering.clusterers.umap import UMAP
-from daskfc.clustering.kernels.graph_filter import (
+from daskfc.clustering.views.exact_points import ExactPoints, exact_points
+from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
+from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
+from daskfc.errors import InvalidInput
+from daskfc.linalg.graph_filter import (
     FilterKind,
     GraphOperator,
     RowBlocks,
     filter_features,
     row_blocks,
 )
-from daskfc.clustering.views.exact_points import ExactPoints, exact_points
-from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
-from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
-from daskfc.errors import InvalidInput
 from daskfc.naming import correction, known_name
 from daskfc.plugins import with_plugins
 
@@ -54,6 +55,7 @@ __all__ = [
     "NeighbourGraph",
     "NystroemKMeans",
     "RadiusGraph",
+    "ReducedKMeans",
     "RowBlocks",
     "RowFactors",
     "ScikitLearn",
@@ -73,6 +75,7 @@ CLUSTERERS: dict[str, type[Clusterer]] = {
     "hierarchical": Hierarchical,
     "k-medoids": KMedoids,
     "k-means": KMeans,
+    "reduced-k-means": ReducedKMeans,
     "fuzzy-c-means": FuzzyCMeans,
     "nmf": NMF,
     "kernel-k-means": KernelKMeans,

@@ -46,6 +46,8 @@ ABOUT = {
     "start*: with `net.ipv4.tcp_slow_start_after_idle` 0 at all sites; else TCP sends 15 kB first "
     "and waits for an answer, then twice as much, after every pause of a connection. *By keys*: "
     "`latency` and `bandwidth` of a local cluster, which hold each message back once.",
+    "Labels on shares over a wide area": "Iris at three sites with the lines of the last table: by "
+    "DBSCAN on distances, on a graph of neighbours and on shares, and by k-means on shares.",
     "Compression on the wire": "Content of real messages, compressed at their senders; classes "
     "with a hundredth or more of the bytes on the busiest direction of a line. A ratio is "
     "compressed to plain; speeds are there and back. *Pays below*: on faster lines compressing "

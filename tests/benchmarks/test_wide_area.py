@@ -45,6 +45,12 @@ ON_ROWS = {
 BY_KEYS = ("OmniFC, k-means", "FedSC", "k-FED")  # on digits
 ON_COLUMNS = {"kCAGC": ("KCAGC", TEN)}
 ON_VIEWS = {"ESFMC": ("ESFMC", TEN)}
+ON_SHARES = {
+    "OmniFC, dbscan": ("OmniFC", {"clusterer": {"dbscan": {"eps": 0.6}}}),
+    "neighbours": ("OmniFC", {"clusterer": {"dbscan": {"eps": 0.6}}, "reveal": "neighbours"}),
+    "labels": ("OmniFC", {"clusterer": {"dbscan": {"eps": 0.6}}, "reveal": "labels"}),
+    "labels, k-means": ("OmniFC", {"n_clusters": 3, "clusterer": "k-means", "reveal": "labels"}),
+}
 N_CLIENTS = 5  # of rows; each takes two processes, and the machine is one
 MANY = 10_000  # of MNIST
 
@@ -190,6 +196,19 @@ def test_wide_area(benchmark, tmp_path, place):
     benchmark.extra_info["rows"] = rows = benchmark.pedantic(rows_of, args=(places, tmp_path))
     for row in rows:
         assert row["wide area, s"] > max(row["trips, s"], row["bytes, s"])
+
+
+@pytest.mark.slow
+def test_labels_on_shares_over_a_wide_area(benchmark, tmp_path):
+    if not benchmark.enabled:
+        pytest.skip("with benchmarks off, the methods of the other test")
+    if not can_make_lines():
+        pytest.skip("network namespaces with devices take the rights of root")
+    benchmark.group = "Labels on shares over a wide area"
+    places = {"iris": (of_file("iris"), ON_SHARES)}
+    benchmark.extra_info["rows"] = rows = benchmark.pedantic(rows_of, args=(places, tmp_path))
+    told = ("method", "messages", "in a row", "MB", "no limits, s", "trips, s", "wide area, s")
+    benchmark.extra_info["rows"] = [{key: row[key] for key in told} for row in rows]
 
 
 class Clock:

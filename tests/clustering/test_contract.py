@@ -42,6 +42,8 @@ SPECS = [
     "k-medoids",
     "k-means",
     {"k-means": {"rows": "distances"}},
+    "reduced-k-means",
+    {"reduced-k-means": {"n_components": 1}},
     "fuzzy-c-means",
     {"fuzzy-c-means": {"rows": "distances"}},
     "nmf",

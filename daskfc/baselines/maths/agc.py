@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from daskfc.checks import check_params, integer
 from daskfc.clustering.clusterers.clusterer import in_order_of_appearance
 from daskfc.clustering.clusterers.kmeans import best_partition
-from daskfc.clustering.kernels.graph_filter import FilterKind, filter_features
 from daskfc.clustering.views.order import rows_in_order
+from daskfc.linalg.graph_filter import FilterKind, filter_features
 from daskfc.linalg.local_basis import singular_coordinates
 
 __all__ = ["cluster_agc"]

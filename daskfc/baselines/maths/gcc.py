@@ -24,9 +24,10 @@ from sklearn.preprocessing import normalize
 from daskfc.arrays import Floats, Ints
 from daskfc.checks import boolean, check_params, integer, real
 from daskfc.clustering.clusterers.clusterer import in_order_of_appearance
-from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
-from daskfc.clustering.kernels.graph_filter import GraphOperator, dense, row_blocks
+from daskfc.clustering.clusterers.kmeans import best_partition
+from daskfc.clustering.clusterers.reduced_kmeans import reduced
 from daskfc.clustering.views.order import rows_in_order
+from daskfc.linalg.graph_filter import GraphOperator, dense, row_blocks
 
 __all__ = ["cluster_gcc", "gcc_features"]
 
@@ -36,13 +37,8 @@ def gcc_features(X: Any, adjacency: Any, *, filter_order: int, tf_idf: bool) -> 
     check_params("gcc_features", {"filter_order": filter_order}, {"filter_order": integer(0)})
     features = TfidfTransformer().fit_transform(X) if tf_idf else X
     features = normalize(features)
-    n = int(X.shape[0])
-    N = GraphOperator.of(row_blocks(adjacency), n)
-    inverse = 1.0 / (1.0 + N.apply(np.ones((n, 1))))  # (n, 1), row sums of N + I
-    smooth = dense(features)
-    for _ in range(filter_order):
-        smooth = inverse * (N.apply(smooth) + smooth)
-    return np.asarray(smooth, dtype=np.float64)
+    N = GraphOperator.of(row_blocks(adjacency), int(X.shape[0]))
+    return np.asarray(N.filtered(dense(features), order=filter_order, kind="gcc"))
 
 
 def cluster_gcc(
@@ -71,34 +67,5 @@ def cluster_gcc(
     order, rows = rows_in_order(embedded)
     start = best_partition(rows, k, seed, n_init=n_init, max_iter=300, owner="GCC").labels
     labels = order.back(order.alike(start))
-    labels = _alternation(smooth, labels, embedded, k, max_iter, tolerance)
-    return in_order_of_appearance(labels, k)[labels]
-
-
-def _alternation(
-    X: Floats, labels: Ints, embedded: Floats, k: int, max_iter: int, tolerance: float
-) -> Ints:
-    """Minimise ‖X - G F Wᵀ‖ alternately over W, G and F from labels and an embedding (n, k)."""
-    F = _means(embedded, labels, np.zeros((k, k)))
-    squared = float(np.vdot(X, X))
-    before = np.inf
-    for _ in range(max_iter):
-        left, _, right = np.linalg.svd(X.T @ F[labels], full_matrices=False)
-        W = left @ right  # orthogonal Procrustes
-        embedded = X @ W  # (n, k)
-        labels = nearest_centre(embedded, F)
-        F = _means(embedded, labels, F)
-        fitted = F[labels]
-        # W has orthonormal columns: ‖G F Wᵀ‖ = ‖G F‖ and <X, G F Wᵀ> = <X W, G F>.
-        loss = squared - 2.0 * float(np.vdot(embedded, fitted)) + float(np.vdot(fitted, fitted))
-        now = np.sqrt(max(loss, 0.0))
-        if before - now < tolerance:
-            break
-        before = now
-    return labels
-
-
-def _means(rows: Floats, labels: Ints, otherwise: Floats) -> Floats:
-    counts = np.bincount(labels, minlength=len(otherwise))
-    sums = np.eye(len(otherwise))[labels].T @ rows
-    return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], otherwise)
+    found = reduced(smooth, labels, embedded, k, max_iter=max_iter, tolerance=tolerance).labels
+    return in_order_of_appearance(found, k)[found]

@@ -19,6 +19,9 @@ from daskfc.federation.party.site_rules import UNNAMED
 from daskfc.site import Policy, Refusal, RunRequest, SiteState
 from daskfc.stores import ClientStore
 
+_NO_SUMS = frozenset({"kCAGC", "AGC", "GCC", "labels", "opening", "pseudonyms"})
+"""Methods of columns alone, and tasks, which open no sum over samples."""
+
 __all__ = [
     "Admitted",
     "Gate",
@@ -185,13 +188,18 @@ class Gate:
             self._refuse(refusals[0], settings, request.submitter)
 
     def _about_preparation(self, settings: RunSettings, request: RunRequest) -> list[Refusal]:
-        """Return a refusal of noise if a site's own values, found without any, prepare features."""
-        steps = settings.preparation.get(self._options.name, [])
-        own = [step["step"] for step in steps if step.get("own")]
-        if not own or request.is_task or request.parameters.get("noise") is None:
-            return []
-        said = f"{request.method} adds noise, and {own[0]!r} reads this site's samples without any."
-        return [Refusal("preparation", said)]
+        """Return refusals of steps that read samples in a run with noise, or that weigh samples."""
+        steps, said = settings.preparation.get(self._options.name, []), list[str]()
+        # a neighbour's features are in those of every sample that `smooth` averages
+        own = [one["step"] for one in steps if one.get("own") or one["step"] == "smooth"]
+        if own and not request.is_task and request.parameters.get("noise") is not None:
+            noise = f"{request.method} adds noise"
+            said.append(f"{noise}, and {own[0]!r} reads this site's samples without any.")
+        # numbers of the submitter's own would make a sum over samples one sample's
+        columns = request.method in _NO_SUMS or request.parameters.get("split") == "columns"
+        if not columns and any("lengths" in one for one in steps):
+            said.append(f"{request.method} sums over samples, and 'normalise' would weigh them.")
+        return [Refusal("preparation", one) for one in said]
 
     def _facts(self) -> _Facts:
         if self._options.store is None:

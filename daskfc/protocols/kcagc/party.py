@@ -8,11 +8,11 @@ import numpy as np
 from daskfc import seeds
 from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
-from daskfc.clustering.kernels.graph_filter import FilterKind
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.methods.samples import ClientLabels
 from daskfc.federation.steps.rules import Rule, as_announced, takes
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
+from daskfc.linalg.graph_filter import FilterKind
 from daskfc.linalg.local_basis import Basis
 from daskfc.protocols.kcagc.maths.intersections import VirtualNode, local_clusters, virtual_nodes
 from daskfc.protocols.kcagc.maths.summed_distances import (
@@ -52,7 +52,6 @@ _LOCAL_BASES: dict[str, Basis] = {
 _projected: "WeakKeyDictionary[ClientStore, tuple[Projection, Floats]]" = WeakKeyDictionary()
 _HELD = 1 << 25  # ours: filtered columns of up to so many numbers stay in memory, 256 MiB
 _GRAM = 8192  # ours: for up to so many columns all inner products fit in memory
-_COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that is filtered, 64 MiB
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,7 @@ def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
         return X
     check_graph(data)
     operator = GraphOperator.of(data.graph_blocks, data.n_samples)
-    kind = projection.graph_filter
-    norm = operator.laplacian_norm() if kind == "laplacian" else None
-    step = max(1, _COLUMN_ENTRIES // max(data.n_samples, 1))
-    for start in range(0, X.shape[1], step):
-        block = slice(start, start + step)
-        X[:, block] = operator.filtered(
-            np.ascontiguousarray(X[:, block]), order=projection.filter_order, kind=kind, norm=norm
-        )
+    operator.filter_columns(X, order=projection.filter_order, kind=projection.graph_filter)
     return X
 
 

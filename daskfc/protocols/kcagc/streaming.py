@@ -8,8 +8,8 @@ import numpy as np
 
 from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
-from daskfc.clustering.kernels.graph_filter import FilterKind
 from daskfc.linalg import projected_coordinates
+from daskfc.linalg.graph_filter import FilterKind
 from daskfc.linalg.local_basis import Basis
 from daskfc.stores import ClientStore
 

@@ -10,7 +10,7 @@ from daskfc.site import BETWEEN_SITES, RunRequest
 
 __all__ = ["requests_of"]
 
-_ASK_NOTHING = ("log", "clip")  # steps of a preparation that need nothing from any client
+_ASK_NOTHING = ("log", "clip", "smooth")  # steps of a preparation that need nothing from any client
 
 
 def requests_of(

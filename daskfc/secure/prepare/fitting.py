@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation, Local, Sent
+from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.methods.sample_keys import digest_keys
+from daskfc.federation.methods.samples import linked_samples, sample_digests
 from daskfc.secure.prepare import steps
 from daskfc.secure.prepare.declared import (
     Declared,
@@ -21,9 +23,9 @@ from daskfc.secure.prepare.words import shared_words
 from daskfc.secure.sums import Aggregation, MaskedSum
 from daskfc.stores.layout.samples import unprepared
 from daskfc.stores.store.fitted_steps import HEIGHT, SHIFTED, Columns, FittedStep
-from daskfc.stores.store.prepared import but_for_words, scale_of, width_of
+from daskfc.stores.store.prepared import but_for_words, idf_of, scale_of, width_of
 
-__all__ = ["SMALLEST", "STRATEGIES", "Fitting"]
+__all__ = ["SMALLEST", "STRATEGIES", "Fitting", "normalise_over_columns"]
 
 STRATEGIES = ("mean", "median", "most-frequent")
 SMALLEST = 5  # ours: samples that a word must have to be revealed
@@ -72,7 +74,8 @@ class Fitting:
     def add(self, name: str, params: Mapping[str, Any]) -> None:
         """Fit the next step; refuse a step that does not suit the columns."""
         joint = name in ("pca", "normalise")
-        if joint and (told := unprepared(self.categories, self.missing)):
+        of_numbers = joint or name in ("tf-idf", "smooth")
+        if of_numbers and (told := unprepared(self.categories, self.missing)):
             raise InvalidInput(
                 f"the step {name!r} needs numbers without gaps; {told}. Put 'impute' and 'one-hot' "
                 "before it."
@@ -88,6 +91,8 @@ class Fitting:
             self.steps.append({"step": name, "height": HEIGHT})
         elif name in ("log", "clip"):
             self.steps.append({"step": name, **params})
+        elif name == "smooth":
+            self.steps.append({"step": name, "filter": params.get("filter") or "agc", **params})
         elif name == "normalise":
             self._tell_of_zeros()
             self.steps.append({"step": name})
@@ -110,6 +115,8 @@ class Fitting:
         elif name == "impute":
             fill = self._filling(params.get("strategy") or "mean")
             self.steps.append({"step": name, "fill": fill})
+        elif name == "tf-idf":
+            self.steps.append({"step": name, "idf": self._idf()})
         elif name in ("min-max", "robust"):
             self.steps.append({"step": name, **self._between(name)})
         else:
@@ -167,16 +174,19 @@ class Fitting:
         step = {"step": "standardise", "mean": mean.tolist(), "scale": scale.tolist()}
         self.steps.append(step)
 
+    def _idf(self) -> list[float]:
+        """Return the weight of each column's word, by how many samples have it."""
+        counts = self.federation.on_clients(steps.counts_of_words, self.steps, clients=self.clients)
+        total = self._summing().sum(counts, max_abs=_MOST)
+        told = self.federation.publish(steps.told_counts, total)
+        weights = idf_of(told.counts, told.n_samples, self.made_of)
+        return [float(weight) for weight in weights]
+
     def _tell_of_zeros(self) -> None:
         """Warn of samples that are all zeros."""
         counts = self.federation.on_clients(steps.zero_rows, self.steps, clients=self.clients)
         total = self._summing().sum(counts, max_abs=_MOST)
-        n = self.federation.publish(steps.zero_total, total).n_samples
-        if n:
-            self.warnings.append(
-                f"{n:,} samples have zeros alone, which 'normalise' cannot bring to length 1: they "
-                "stay zeros, as far from every other sample."
-            )
+        self.warnings += _told_of_zeros(self.federation.publish(steps.zero_total, total).n_samples)
 
     def _go_on_after(self, name: str, params: Mapping[str, Any]) -> None:
         if name == "impute":
@@ -294,3 +304,30 @@ class Fitting:
         k = params["n_components"]
         found = federation.publish(steps.components_of, total, farthest, n_components=k)
         return {"mean": mean, "components": found.components.tolist()}
+
+
+def normalise_over_columns(federation: Federation, fittings: Sequence[Fitting]) -> list[str]:
+    """Fit ``normalise`` where each client has columns of the same samples; return warnings."""
+    for fitting in fittings:
+        if told := unprepared(fitting.categories, fitting.missing):
+            raise InvalidInput(
+                f"the step 'normalise' needs numbers without gaps; {told}. Put 'impute' and "
+                "'one-hot' before it."
+            )
+    digests = federation.ask(sample_digests, digest_keys(federation))
+    federation.wait(federation.on_server(linked_samples, digests))
+    so_far = PerClient({fitting.clients[0]: fitting.steps for fitting in fittings})
+    parts = federation.on_clients(steps.squared_lengths, so_far)
+    lengths = federation.publish(steps.row_lengths, MaskedSum(federation).sum(parts)).lengths
+    for fitting in fittings:
+        fitting.steps.append({"step": "normalise", "lengths": lengths.tolist()})
+    return _told_of_zeros(int((lengths == 0.0).sum()))
+
+
+def _told_of_zeros(n: int) -> list[str]:
+    if not n:
+        return []
+    return [
+        f"{n:,} samples have zeros alone, which 'normalise' cannot bring to length 1: they stay "
+        "zeros, as far from every other sample."
+    ]

@@ -7,6 +7,7 @@ from daskfc.federation import Message, array
 __all__ = [
     "ColumnMagnitudes",
     "CommonMagnitudes",
+    "CountsOfWords",
     "FittedComponents",
     "FittedMeans",
     "FittedQuantiles",
@@ -18,6 +19,7 @@ __all__ = [
     "NarrowedRanges",
     "NoisyScales",
     "OwnWords",
+    "RowLengths",
     "SampleTotal",
     "WordsLeave",
     "ZeroRows",
@@ -93,6 +95,28 @@ class ZeroRows(
     """The number of samples that are all zeros, from a masked sum."""
 
     n_samples: int
+
+
+class CountsOfWords(
+    Message,
+    route="server → caller",
+    reveals="to the caller how many samples of all clients there are, and have a value above 0 in "
+    "each column, where as many do as the run requires of a sum",
+):
+    """In how many samples each word occurs, from a masked sum."""
+
+    counts: np.ndarray = array("column", dtype="int64")
+    n_samples: int
+
+
+class RowLengths(
+    Message,
+    route="server → caller",
+    reveals="to the caller, who tells all clients, the length of each sample over all columns",
+):
+    """Lengths of the rows of all clients' columns together, from a masked sum of their squares."""
+
+    lengths: np.ndarray = array("sample", dtype="float64")
 
 
 class NoisyScales(

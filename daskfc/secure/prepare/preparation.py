@@ -22,7 +22,12 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
 from daskfc.naming import correction, known_name
 from daskfc.privacy import Accountant
-from daskfc.secure.prepare.fitting import SMALLEST, STRATEGIES, Fitting
+from daskfc.secure.prepare.fitting import (
+    SMALLEST,
+    STRATEGIES,
+    Fitting,
+    normalise_over_columns,
+)
 from daskfc.site import RunRequest
 from daskfc.stores.store.prepared import FittedStep
 
@@ -52,6 +57,11 @@ STEPS: dict[str, Mapping[str, Constraint]] = {
     "log": {},
     "clip": {"low": optional(real()), "high": optional(real())},
     "normalise": {},
+    "tf-idf": {},
+    "smooth": {
+        "order": integer(1),
+        "filter": optional(one_of("agc", "laplacian", "gcc")),
+    },
     "pca": {"n_components": integer(1)},
 }
 """Names of the steps, with the constraints of their parameters."""
@@ -128,8 +138,15 @@ class Prepare(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ``{"clip": {"low": a, "high": b}}``
             At least a and at most b; one of them may be left out.
         ``"normalise"``
-            Rows of length 1, whose squared distance is twice the cosine distance; for clients with
-            the same columns. Rows of zeros stay zeros, with a warning.
+            Rows of length 1, whose squared distance is twice the cosine distance. Rows of zeros
+            stay zeros, with a warning. Where each client has columns of the same samples, lengths
+            are over the columns of all, from a masked sum, and all learn them.
+        ``"tf-idf"``
+            Counts of words times log((1 + n) / (1 + m)) + 1, m of the n samples having the word.
+        ``{"smooth": {"order": p}}``, ``{"smooth": {"order": p, "filter": "gcc"}}``
+            Features averaged p times over each client's graph of its samples, by the filter of
+            "agc" (default), "laplacian" or "gcc": `daskfc.clustering.GraphOperator.filtered`. The
+            last step; a client holds the result in memory.
         ``{"pca": {"n_components": k}}``
             The k directions in which all samples vary most; for clients with the same columns.
 
@@ -188,7 +205,8 @@ class Prepare(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
         """Each step's name and parameters, in order."""
         asked = self.asked
-        return [_checked(step) for step in ([asked] if isinstance(asked, str | Mapping) else asked)]
+        steps = [asked] if isinstance(asked, str | Mapping) else list(asked)
+        return [_checked(step, i == len(steps)) for i, step in enumerate(steps, 1)]
 
     def transform(self, federation: Federation) -> Federation:
         """Have methods read prepared features from now on; `fit_transform` fitted the steps.
@@ -243,9 +261,7 @@ class Prepare(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 run_id, random_state=0, workspace=federation.workspace, request=request
             )
             found: dict[str, list[FittedStep]] = {name: [] for name in federation.clients}
-            told: list[str] = []
-            for clients in _groups(federation):
-                told += self._fit_group(federation, clients, found)
+            told = self._fit_groups(federation, found)
             for sentence in told:
                 warnings.warn(sentence, PreparationWarning, stacklevel=2)
             return Prepared(found, federation.ledger, self.bare, tuple(told))
@@ -267,20 +283,32 @@ class Prepare(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         zeros_are_counted = any(name == "normalise" for name, _ in self.steps)
         return not self.bare and not zeros_are_counted
 
-    def _fit_group(
-        self, federation: Federation, clients: tuple[str, ...], found: dict[str, list[FittedStep]]
-    ) -> list[str]:
-        """Fit the steps for clients that have the same columns; return the warnings."""
+    def _fit_groups(self, federation: Federation, found: dict[str, list[FittedStep]]) -> list[str]:
+        """Fit each step for clients that have the same columns, in turn; return the warnings."""
         smallest = next(
             (params.get("smallest") for name, params in self.steps if name == "one-hot"), None
         )
-        fitting = Fitting.of(federation, clients, smallest or SMALLEST)
+        groups = _groups(federation)
+        fittings = [Fitting.of(federation, own, smallest or SMALLEST) for own in groups]
+        parts = len(fittings) > 1
+        told: list[str] = []
         for i, (name, params) in enumerate(self.steps):
             federation.report_progress(f"preparing: {name}", i, len(self.steps), "steps")
-            fitting.add(name, params)
-        for client in clients:
-            found[client] = fitting.steps
-        return fitting.warnings
+            if parts and name == "normalise" and all(fitting.alone for fitting in fittings):
+                told += normalise_over_columns(federation, fittings)
+                continue
+            for fitting in fittings:
+                if parts and name in ("normalise", "pca") and not fitting.alone:
+                    raise InvalidInput(
+                        f"the step {name!r} is for clients with the same columns; "
+                        f"{fitting.clients[0]!r} and others have some of them alone, of which "
+                        f"no sample can be made as over all. Leave {name!r} out."
+                    )
+                fitting.add(name, params)
+        for fitting in fittings:
+            found.update(dict.fromkeys(fitting.clients, fitting.steps))
+            told += fitting.warnings
+        return told
 
 
 def _groups(federation: Federation) -> list[tuple[str, ...]]:
@@ -291,7 +319,7 @@ def _groups(federation: Federation) -> list[tuple[str, ...]]:
     return [tuple(names) for names in groups.values()]
 
 
-def _checked(step: Any) -> tuple[str, dict[str, Any]]:
+def _checked(step: Any, last: bool) -> tuple[str, dict[str, Any]]:
     if isinstance(step, str):
         name, params = step, {}
     elif isinstance(step, Mapping) and len(step) == 1:
@@ -331,6 +359,10 @@ def _checked(step: Any) -> tuple[str, dict[str, Any]]:
         raise InvalidInput(
             f"the step {name!r} has all of {', '.join(listed[:-1])} and {listed[-1]}, or none; got "
             f"{', '.join(sorted(given))}. Give the others."
+        )
+    if name == "smooth" and not last:
+        raise InvalidInput(
+            "'smooth' must be the last step of a preparation; others follow. Put them before."
         )
     if name == "clip":
         low, high = params.get("low"), params.get("high")

@@ -6,12 +6,15 @@ import numpy as np
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.linalg import squared_row_norms
 from daskfc.secure.prepare.messages import (
     ColumnMagnitudes,
     CommonMagnitudes,
+    CountsOfWords,
     FittedComponents,
     FittedMeans,
     FittedScales,
+    RowLengths,
     SampleTotal,
     ZeroRows,
 )
@@ -24,15 +27,19 @@ __all__ = [
     "column_magnitudes",
     "common_magnitudes",
     "components_of",
+    "counts_of_words",
     "covariances",
     "deviations_of",
     "means_of",
     "own_count",
     "powers_above",
+    "row_lengths",
     "sample_total",
     "scales_of",
+    "squared_lengths",
     "squares",
     "sums",
+    "told_counts",
     "zero_rows",
     "zero_total",
 ]
@@ -136,6 +143,42 @@ def zero_rows(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
 def zero_total(total: Total) -> ZeroRows:
     """Report to the caller the number of samples that are all zeros."""
     return ZeroRows(round(float(total.values[0, 0])))
+
+
+def counts_of_words(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
+    """Return how many samples have a value above 0 in each column, 1 if any, and all samples."""
+    store = PreparedStore.of(data, so_far)
+    found = np.zeros((3, store.n_features))
+    for _, block in store.blocks():
+        found[0] += (block > 0.0).sum(axis=0)
+    found[1], found[2] = found[0] > 0, store.n_samples
+    return found
+
+
+def told_counts(total: Total, site: SiteRules = FREE) -> CountsOfWords:
+    """Report in how many samples words are; 0 of words of fewer than a sum must have."""
+    counts, holders, n = np.rint(total.values).astype(np.int64)
+    known = np.where(Held(counts, holders).enough(site.smallest), counts, 0)
+    return CountsOfWords(known, int(n.max(initial=0)))
+
+
+def squared_lengths(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
+    """Return the squared length of each sample in the client's own columns, (n, 1)."""
+    found = np.empty((data.n_samples, 1))
+    for start, block in PreparedStore.of(data, so_far).blocks():
+        squares = squared_row_norms(block)
+        if not (np.isfinite(squares) & ((squares > 0.0) | ~block.any(axis=1))).all():
+            raise InvalidInput(
+                "the step 'normalise' needs features whose squares are numbers; some are too "
+                "large or too small. Put 'standardise' before it."
+            )
+        found[start : start + len(block), 0] = squares
+    return found
+
+
+def row_lengths(total: Total) -> RowLengths:
+    """Report to the caller the length of each sample over all clients' columns."""
+    return RowLengths(np.sqrt(np.maximum(total.values[:, 0], 0.0)))
 
 
 def covariances(

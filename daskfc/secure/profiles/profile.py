@@ -307,7 +307,7 @@ def _entering(groups: np.ndarray, least: int) -> np.ndarray:
 
 def _tells_totals(preparation: Any) -> bool:
     """Return whether a preparation revealed means of all samples, or counts of words."""
-    told = {"mean", "fill", "words"}
+    told = {"mean", "fill", "words", "idf"}
     return any(told & set(step) for own in preparation.steps.values() for step in own)
 
 

@@ -12,6 +12,9 @@ A step is a mapping of plain values, so that a run's folder and every party's se
 ``{"step": "categories", "words": {...}}``                  words get the numbers of these lists
 ``{"step": "one-hot", "height": h}``                        a column of 0 and h for each word
 ``{"step": "normalise"}``                                   x / |x|, row by row; zeros stay zeros
+``{"step": "normalise", "lengths": [...]}``                 x / its row's number; 0 divides none
+``{"step": "tf-idf", "idf": [...]}``                        x idf, column by column
+``{"step": "smooth", "order": p, "filter": kind}``          rows averaged over the store's graph
 ``{"step": "pca", "mean": [...], "components": [[...]]}``   (x - mean) componentsᵀ
 ``{"step": "jitter", "share": a, "seed": s}``               x plus noise of a times the client's
                                                             own deviation of the column, within
@@ -19,7 +22,7 @@ A step is a mapping of plain values, so that a run's folder and every party's se
 
 Steps leave columns of words alone, except ``impute`` before they are one-hot, and ``log`` and
 ``clip`` after. With ``"own": true`` in place of its values a step computes them from the client's
-own samples.
+own samples. ``smooth`` is the last step, as `PreparedStore` holds its result.
 
 **Weight of a column of words.** With h = 1/√2 two samples with different words in a column are at
 the squared distance 1 in it, and those with the same word at 0, however many words there are.
@@ -101,7 +104,7 @@ class Columns:
 def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
     """Return a step's change of rows, and the resulting columns; StoreError if it does not fit."""
     kind, width = step["step"], len(columns.names)
-    for value in ("mean", "low", "center", "fill"):
+    for value in ("mean", "low", "center", "fill", "idf"):
         given = step.get(value)
         if isinstance(given, list) and len(given) != width:
             raise StoreError(
@@ -144,6 +147,13 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
             return moved, columns
         case "one-hot":
             return _one_hot(columns, float(step.get("height", 1.0)))  # 1 in earlier models
+        case "tf-idf":
+            idf = np.asarray(step["idf"], dtype=np.float64)
+            return (lambda rows, _: _counts(rows, columns.client) * idf), columns
+        case "normalise" if "lengths" in step:
+            given = np.asarray(step["lengths"], dtype=np.float64)
+            lengths = np.where(given > 0.0, given, 1.0)[:, None]
+            return (lambda rows, at: rows / lengths[at : at + len(rows)]), columns
         case "normalise":
             return (lambda rows, _: _of_length_1(rows)), columns
         case "pca":
@@ -160,6 +170,15 @@ def _log(rows: np.ndarray, columns: Columns) -> np.ndarray:
         )
     found: np.ndarray = np.where(numbers, np.log1p(np.where(numbers, rows, 0.0)), rows)
     return found
+
+
+def _counts(rows: np.ndarray, client: str) -> np.ndarray:
+    if (rows < 0.0).any():
+        raise StoreError(
+            f"client {client!r}: the step 'tf-idf' needs counts of words, which are at least 0; "
+            f"some of {len(rows)} rows have others. Leave the step out."
+        )
+    return rows
 
 
 def _chance(name: str, seed: int, start: int, n: int, d: int) -> np.ndarray:

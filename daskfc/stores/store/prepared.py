@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from daskfc.errors import StoreError
+from daskfc.linalg.graph_filter import GraphOperator
 from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.fitted_steps import SHIFTED, Change, Columns, FittedStep, applied
 
@@ -20,6 +22,7 @@ __all__ = [
     "FittedStep",
     "PreparedStore",
     "but_for_words",
+    "idf_of",
     "numbers_of",
     "scale_of",
     "spread_of",
@@ -33,6 +36,7 @@ class PreparedStore(ClientStore):
     _steps: tuple[FittedStep, ...]
     _changes: tuple[Change, ...]
     _made_of: tuple[str, ...]
+    _smoothed: Callable[[], np.ndarray] | None
 
     @classmethod
     def of(cls, store: ClientStore, steps: Sequence[FittedStep]) -> Self:
@@ -41,6 +45,7 @@ class PreparedStore(ClientStore):
         made.__dict__.update(store.__dict__)
         made.dtype = np.dtype(np.float64)
         made._steps = made._changes = made._made_of = ()
+        made._smoothed = None
         for step in steps:
             made._add(step)
         return made
@@ -67,17 +72,53 @@ class PreparedStore(ClientStore):
 
     def rows_of_any_size(self, start: int, stop: int) -> np.ndarray:
         """Read rows, and prepare them; see `ClientStore.rows`."""
+        if self._smoothed is not None:
+            return self._smoothed()[start:stop].copy()
+        return self._before_smoothing(start, stop)
+
+    def _before_smoothing(self, start: int, stop: int) -> np.ndarray:
         rows = super().rows_of_any_size(start, stop)
         for change in self._changes:
             rows = change(rows, start)
         return np.ascontiguousarray(rows, dtype=np.float64)
 
+    def _smooth(self, step: FittedStep) -> None:
+        """Have rows be those of all columns filtered over the graph, once they are read."""
+        if not self.has_graph:
+            raise StoreError(
+                f"client {self.name!r}: the step 'smooth' averages features over a graph, and the "
+                "store has none. Add a graph to the storage file, or leave the step out."
+            )
+
+        @cache
+        def smoothed() -> np.ndarray:
+            columns = self._before_smoothing(0, self.n_samples)
+            graph = GraphOperator.of(self.graph_blocks, self.n_samples)
+            graph.filter_columns(columns, order=step["order"], kind=step["filter"])
+            return columns
+
+        self._steps, self._smoothed = (*self._steps, step), smoothed
+
     def _add(self, step: FittedStep) -> None:
+        if self._smoothed is not None:
+            raise StoreError(
+                f"client {self.name!r}: 'smooth' must be the last step of a preparation; "
+                f"{step['step']!r} follows. Put it before."
+            )
         if step.get("own") or (step["step"] == "jitter" and "scale" not in step):
             step = _own(self, step, self._made_of)
+        if "lengths" in step and len(step["lengths"]) != self.n_samples:
+            raise StoreError(
+                f"client {self.name!r}: the step 'normalise' was fitted on {len(step['lengths'])} "
+                f"samples, and the store has {self.n_samples}: a sample's length over the columns "
+                "of all clients is known of the samples of the fit alone. Fit again with them."
+            )
         columns = Columns(
             self.feature_names, self.categories, self.missing, self.name, self._made_of
         )
+        if step["step"] == "smooth":
+            self._smooth(step)
+            return
         change, columns = applied(step, columns)
         self._steps, self._changes = (*self._steps, step), (*self._changes, change)
         self.feature_names, self.n_features = columns.names, len(columns.names)
@@ -103,6 +144,9 @@ def _own(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> Fitted
     if kind == "jitter":
         scale = float(step["share"]) * _deviations(store)
         return {**step, "scale": scale.tolist(), "largest": _largest(store)}
+    if kind == "tf-idf":
+        there = sum(((block > 0.0).sum(axis=0) for _, block in store.blocks()))
+        return {"step": kind, "idf": idf_of(there, store.n_samples, made_of).tolist()}
     if kind == "standardise":
         mean, scale = spread_of(store, made_of)
         if step.get("within"):
@@ -137,6 +181,15 @@ def _filling(column: np.ndarray, strategy: str) -> float | None:
         values, counts = np.unique(there, return_counts=True)
         return float(values[counts.argmax()])
     return float(there.mean() if strategy == "mean" else np.median(there))
+
+
+def idf_of(counts: np.ndarray, n_samples: float, made_of: Sequence[str] = ()) -> np.ndarray:
+    """Return the weights of words by how many samples have them, as scikit-learn's.
+
+    Columns that ``one-hot`` made have the weight 1.
+    """
+    weights = np.log((1.0 + n_samples) / (1.0 + counts)) + 1.0
+    return np.where([bool(name) for name in made_of] or False, 1.0, weights)
 
 
 def width_of(width: np.ndarray) -> np.ndarray:

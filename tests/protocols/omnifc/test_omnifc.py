@@ -42,6 +42,7 @@ CLUSTERERS = {
     "nystroem-k-means": {"nystroem-k-means": {"n_landmarks": 40}},
     "landmark-spectral": {"landmark-spectral": {"n_landmarks": 40}},
     "k-means": {"k-means": {}},
+    "reduced-k-means": {"reduced-k-means": {}},
     "fuzzy-c-means": {"fuzzy-c-means": {}},
     "gaussian-mixture": {"gaussian-mixture": {}},
     "hdbscan": {"hdbscan": {}},

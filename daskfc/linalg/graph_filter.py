@@ -1,6 +1,8 @@
-"""Low-pass filters on a graph, which smooth the node features of kCAGC, AGC and similar methods.
+"""Low-pass filters on a graph, which smooth the node features of kCAGC, AGC, GCC and the like.
 
-Paper       Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Section 3.2.
+Papers      Zhang et al., "Attributed Graph Clustering in Collaborative Settings", Section 3.2;
+            Fettal, Labiod, Nadif, "Efficient Graph Convolution for Joint Node Representation
+            Learning and Clustering", WSDM 2022 (kind "gcc").
 Notation    paper    here       shape, range
             A        adjacency  (n, n) sparse, symmetric, weights >= 0
             L_s      -          I - N, N = D^(-1/2) (A + I) D^(-1/2), D the row sums of A + I
@@ -27,11 +29,15 @@ from daskfc.seeds import generator
 __all__ = ["FilterKind", "GraphOperator", "RowBlocks", "dense", "filter_features", "row_blocks"]
 
 Array: TypeAlias = NDArray[Any]
-FilterKind = Literal["agc", "laplacian"]
+FilterKind = Literal["agc", "laplacian", "gcc"]
 RowBlocks: TypeAlias = "Callable[[], Iterable[tuple[int, sparse.csr_array[Any, Any]]]]"
 
-_CONSTRAINTS: dict[str, Constraint] = {"order": integer(0), "kind": one_of("agc", "laplacian")}
+_CONSTRAINTS: dict[str, Constraint] = {
+    "order": integer(0),
+    "kind": one_of("agc", "laplacian", "gcc"),
+}
 _DENSE = 200  # ours: up to this all eigenvalues are computed at once
+_COLUMN_ENTRIES = 1 << 23  # ours: numbers in a block of columns that is filtered, 64 MiB
 _BLOCK = 1 << 16  # ours: rows of a product; 25 float64 columns of a block are 13 MB
 
 
@@ -41,7 +47,7 @@ def row_blocks(adjacency: Any, rows: int = _BLOCK) -> RowBlocks:
     Examples
     --------
     >>> import scipy.sparse
-    >>> from daskfc.clustering.kernels.graph_filter import row_blocks
+    >>> from daskfc.linalg.graph_filter import row_blocks
     >>> [(start, part.shape) for start, part in row_blocks(scipy.sparse.eye_array(5), 2)()]
     [(0, (2, 5)), (2, (2, 5)), (4, (1, 5))]
     """
@@ -78,7 +84,7 @@ class GraphOperator:
     Examples
     --------
     >>> import numpy as np, scipy.sparse
-    >>> from daskfc.clustering.kernels.graph_filter import GraphOperator, row_blocks
+    >>> from daskfc.linalg.graph_filter import GraphOperator, row_blocks
     >>> path = scipy.sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
     >>> GraphOperator.of(row_blocks(path), 2).apply(np.array([[1.0], [0.0]])).ravel().tolist()
     [0.5, 0.5]
@@ -171,8 +177,9 @@ class GraphOperator:
             Any columns; each is filtered independently.
         order : int
             ψ, the number of passes over the graph.
-        kind : {"agc", "laplacian"}, default "agc"
-            ``((I + N) / 2)^order`` or ``(I - L_s / ‖L_s‖)^order``.
+        kind : {"agc", "laplacian", "gcc"}, default "agc"
+            ``((I + N) / 2)^order``, ``(I - L_s / ‖L_s‖)^order``, or ``(R^-1 (I + N))^order`` with
+            R the row sums of I + N.
         norm : float, optional
             ‖L_s‖ for kind "laplacian", by default from `laplacian_norm`. Give it when there are
             several blocks of columns.
@@ -185,6 +192,12 @@ class GraphOperator:
                 f"the features of a graph of {self.n_nodes} nodes must have shape "
                 f"({self.n_nodes}, d); got {X.shape}. Pass one row for each node."
             )
+        if kind == "gcc":
+            sums = 1.0 + self.apply(np.ones((self.n_nodes, 1)))
+            found = np.array(X, dtype=dtype)
+            for _ in range(order):
+                found = ((self.apply(found) + found) / sums).astype(dtype, copy=False)
+            return found
         if kind == "agc":
             scale = 2.0  # p(λ) = (1 - λ / 2)^ψ, Section 3.2
         else:
@@ -192,6 +205,15 @@ class GraphOperator:
             if not scale > 1e-12:  # every edge is a loop: L_s = 0 up to rounding, nothing to smooth
                 return np.array(X, dtype=dtype)
         return self._affine(X, 1.0 - 1.0 / scale, 1.0 / scale, order, dtype)
+
+    def filter_columns(self, X: Array, *, order: int, kind: FilterKind = "agc") -> None:
+        """Filter all columns of X (n, d), float64, in place, some at a time; see `filtered`."""
+        norm = self.laplacian_norm() if kind == "laplacian" else None
+        step = max(1, _COLUMN_ENTRIES // max(self.n_nodes, 1))
+        for start in range(0, X.shape[1], step):
+            block = slice(start, start + step)
+            columns = np.ascontiguousarray(X[:, block])
+            X[:, block] = self.filtered(columns, order=order, kind=kind, norm=norm)
 
     def _affine(
         self, X: Array, keep: float, mix: float, order: int, dtype: DTypeLike = np.float64
@@ -243,8 +265,9 @@ def filter_features(
         Features of the nodes.
     order : int
         ψ, at least 0: 9 for Cora, 15 for Citeseer, 60 for Pubmed, 2 for Wiki (AGC).
-    kind : {"agc", "laplacian"}, default "agc"
-        ``p(λ) = (1 - λ/2)^order`` or ``p(λ) = (1 - λ/‖L_s‖)^order``.
+    kind : {"agc", "laplacian", "gcc"}, default "agc"
+        ``p(λ) = (1 - λ/2)^order``, ``p(λ) = (1 - λ/‖L_s‖)^order``, or the average over neighbours
+        of GCC; see `GraphOperator.filtered`.
     self_loops : bool, default True
         Whether a loop of weight 1 is added to every node.
     dtype : dtype, default float64

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from daskfc.clustering.kernels.graph_filter import GraphOperator, filter_features, row_blocks
 from daskfc.errors import InvalidInput
+from daskfc.linalg.graph_filter import GraphOperator, filter_features, row_blocks
 from tests.oracles import kcagc as oracle
 
 

@@ -1,0 +1,78 @@
+"""Reduced k-means: its objective, what it is for, and new samples."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import ortho_group
+
+from daskfc.clustering import ReducedKMeans, RowFactors
+from daskfc.clustering.clusterers.kmeans import best_partition
+from daskfc.clustering.clusterers.reduced_kmeans import reduced
+from daskfc.metrics import ari
+
+
+def hidden(n=300, noise=40, seed=0):
+    """Three groups in a plane, among columns of noise that vary more than they do."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 3, n)
+    plane = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])[y] + random.normal(size=(n, 2))
+    return np.hstack([plane, 2.0 * random.normal(size=(n, noise))]), y
+
+
+def loss(X, labels, W, F):
+    return np.linalg.norm(X - F[labels] @ W.T)
+
+
+def test_no_step_of_the_alternation_raises_the_objective():
+    X, _ = hidden()
+    X = X - X.mean(axis=0)
+    start = np.random.default_rng(1).integers(0, 3, len(X))
+    embedded = X @ np.linalg.eigh(X.T @ X)[1][:, -2:]
+    found = [reduced(X, start, embedded, 3, max_iter=i, tolerance=0.0) for i in range(1, 8)]
+    losses = [loss(X, one.labels, one.W, one.F) for one in found]
+    assert np.all(np.diff(losses) <= 1e-9)
+    assert losses[-1] < losses[0]
+    best = found[-1]
+    np.testing.assert_allclose(best.W.T @ best.W, np.eye(2), atol=1e-12)
+    for c in range(3):  # means of the embedding, and samples at the nearest of them
+        np.testing.assert_allclose(best.F[c], (X @ best.W)[best.labels == c].mean(axis=0))
+    apart = np.linalg.norm((X @ best.W)[:, None] - best.F[None], axis=2)
+    assert (apart.argmin(axis=1) == best.labels).mean() > 0.98
+
+
+def test_it_ends_where_principal_components_and_k_means_begin_or_better():
+    X, y = hidden()
+    X = X - X.mean(axis=0)
+    components = np.linalg.eigh(X.T @ X)[1][:, -2:]
+    tandem = best_partition(X @ components, 3, 0, n_init=10, max_iter=300, owner="test").labels
+    means = np.array([(X @ components)[tandem == c].mean(axis=0) for c in range(3)])
+    found, clustering = ReducedKMeans(n_components=2)._of_centred(X, 3, 0)
+    assert loss(X, found.labels, found.W, found.F) < loss(X, tandem, components, means)
+    assert ari(clustering.labels, y) > 0.97
+
+
+def test_a_rotation_and_a_shift_change_no_label():
+    X, _ = hidden()
+    moved = 5.0 + X @ ortho_group.rvs(X.shape[1], random_state=0)
+    one, other = (ReducedKMeans(2).fit(RowFactors(rows), 3, 0).labels for rows in (X, moved))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_components", [None, 1, 2])
+def test_new_samples_go_to_the_nearest_mean_in_the_directions_found(n_components):
+    X, _ = hidden()
+    new = hidden(seed=5)[0]
+    model = ReducedKMeans(n_components)
+    fitted = model.fit(RowFactors(X), 3, 0)
+    D = cdist(new, X, "sqeuclidean")
+    centred = X - X.mean(axis=0)
+    reduced_ = model._of_centred(centred, 3, 0)[0]
+    embedded = (new - X.mean(axis=0)) @ reduced_.W
+    wanted = np.linalg.norm(embedded[:, None] - reduced_.F[None], axis=2).argmin(axis=1)
+    np.testing.assert_array_equal(model.predict(fitted, D), wanted)
+
+
+def test_more_directions_than_features_are_as_many_as_these():
+    X = np.repeat([[0.0], [5.0], [9.0]], 4, axis=0)
+    found = ReducedKMeans(n_components=7).pooled_labels(X, 3, 0)
+    assert ari(found, np.repeat([0, 1, 2], 4)) == 1.0
