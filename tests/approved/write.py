@@ -64,14 +64,18 @@ MATTERS = {
         ),
     },
     "preparation": {
-        "noised": tuple(
-            f"daskfc.secure.prepare.{step}"
-            for step in (
-                "holders.may_be_told", "holders.own_words", "holders.words_held", "quantiles.hist",
-                "quantiles.sorted", "steps.column_magnitudes", "steps.covariances", "steps.squares",
-                "steps.sums", "steps.zero_rows", "words.bucket_counts", "words.hash_key",
-                "words.spelt_buckets",
-            )
+        "noised": (
+            "daskfc.federation.methods.samples.sample_digests",
+            *(
+                f"daskfc.secure.prepare.{step}"
+                for step in (
+                    "holders.may_be_told", "holders.own_words", "holders.words_held",
+                    "quantiles.hist", "quantiles.sorted", "steps.column_magnitudes",
+                    "steps.counts_of_words", "steps.covariances", "steps.squared_lengths",
+                    "steps.squares", "steps.sums", "steps.zero_rows", "words.bucket_counts",
+                    "words.hash_key", "words.spelt_buckets",
+                )
+            ),
         ),
     },
 }  # fmt: skip

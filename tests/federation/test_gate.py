@@ -90,6 +90,28 @@ def test_no_noise_on_rows_that_a_site_prepares_without_any(gate):
     one.admit(settings("v", request=RunRequest("FedSC"), preparation=own), None)
 
 
+def test_no_weights_of_samples_where_samples_are_summed(gate):
+    """Lengths of 10^300 for all samples but one would make a sum over samples that one's row."""
+    weighed = {"a": [{"step": "normalise", "lengths": [1.0, 1e300, 1e300]}]}
+    one = gate(policy=Policy())
+    runs = {"FederatedKMeans": {}, "OmniFC": {"split": "samples"}, "profiles": {}}
+    for at, (method, parameters) in enumerate(runs.items()):
+        asked = RunRequest(method, parameters=parameters)
+        with refused("preparation"):
+            one.admit(settings(f"s{at}", request=asked, preparation=weighed), None)
+    for at, asked in enumerate([RunRequest("OmniFC", parameters={"split": "columns"}),
+                                RunRequest("kCAGC"), RunRequest("opening")]):  # fmt: skip
+        one.admit(settings(f"t{at}", request=asked, preparation=weighed), None)
+
+
+def test_no_noise_on_rows_that_hold_those_of_neighbours(gate):
+    noisy = RunRequest("FederatedKMeans", parameters={"noise": {"epsilon": 1.0, "delta": 1e-5}})
+    with refused("preparation"):
+        gate(policy=Policy()).admit(
+            settings(request=noisy, preparation={"a": [{"step": "smooth", "order": 1}]}), None
+        )
+
+
 def test_clear_ids_are_asked_for_by_the_settings_whatever_the_request_says(gate):
     told = dataclasses.asdict(RunRequest("OmniFC", clear_ids=False))
     with refused("ids"):
