@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Local, Sent
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.samples import linked_samples, sample_digests
 from daskfc.secure.prepare import steps
@@ -314,9 +314,14 @@ def normalise_over_columns(federation: Federation, fittings: Sequence[Fitting]) 
                 f"the step 'normalise' needs numbers without gaps; {told}. Put 'impute' and "
                 "'one-hot' before it."
             )
+    so_far = fittings[0].steps
+    if any(fitting.steps != so_far for fitting in fittings):  # else one could be told to be zeros
+        raise InvalidInput(
+            "the step 'normalise' over the columns of several clients can follow steps that are "
+            "the same at all of them; some have ranges of their own. Leave 'low' and 'high' out."
+        )
     digests = federation.ask(sample_digests, digest_keys(federation))
     federation.wait(federation.on_server(linked_samples, digests))
-    so_far = PerClient({fitting.clients[0]: fitting.steps for fitting in fittings})
     parts = federation.on_clients(steps.squared_lengths, so_far)
     lengths = federation.publish(steps.row_lengths, MaskedSum(federation).sum(parts)).lengths
     for fitting in fittings:

@@ -101,7 +101,7 @@ def test_all_learn_lengths_and_nobody_rows(over_columns, approved):
     frame = found.ledger.to_frame()
     to_server = set(frame[frame["receiver"] == "server"]["message"])
     assert to_server == {"Magnitude", "MaskedPart", "SampleDigests"}
-    assert set(frame[frame["receiver"] == "caller"]["message"]) == {"RowLengths"}
+    assert set(frame[frame["receiver"] == "caller"]["message"]) == {"Magnitude", "RowLengths"}
     with pytest.warns(PreparationWarning, match="2 samples have zeros alone"):
         Prepare("normalise").fit(over_columns)
 
@@ -131,6 +131,12 @@ def test_samples_in_another_order_are_refused(tmp_path):
     with Federation.local(written(tmp_path, ids)) as federation:
         with pytest.raises(PartyError, match="same samples in the same order"):
             Prepare("normalise").fit(federation)
+
+
+def test_lengths_follow_steps_that_are_the_same_at_all(over_columns):
+    steps = [{"min-max": {"low": 0, "high": 9}}, "normalise"]
+    with pytest.raises(InvalidInput, match="steps that are the same at all of them"):
+        Prepare(steps).fit(over_columns)
 
 
 def test_words_count_over_all_clients_that_hold_samples(tmp_path):
