@@ -82,12 +82,12 @@ class OmniFC(FederatedClusterer):
         Number of clusters; leave it out for clusterers that find it, such as ``"dbscan"``.
     clusterer : str, mapping or Clusterer
         ``"spectral"``, ``"landmark-spectral"``, ``"dbscan"``, ``"hierarchical"``,
-        ``"k-medoids"``, ``"k-means"``, ``"fuzzy-c-means"``, ``"gaussian-mixture"``, ``"nmf"``,
-        ``"kernel-k-means"``, ``"nystroem-k-means"``, ``"hdbscan"``, ``"umap"``, ``"optics"``,
-        ``"affinity-propagation"``; with parameters as ``{"dbscan": {"eps": 0.5}}``; or another
-        one of scikit-learn's, as ``{"scikit-learn": {"estimator": "Birch"}}``. All but NMF give
-        the labels of the pooled samples: NMF factorises rows of distances, because samples may
-        have negative coordinates.
+        ``"k-medoids"``, ``"k-means"``, ``"reduced-k-means"``, ``"fuzzy-c-means"``,
+        ``"gaussian-mixture"``, ``"nmf"``, ``"kernel-k-means"``, ``"nystroem-k-means"``,
+        ``"hdbscan"``, ``"umap"``, ``"optics"``, ``"affinity-propagation"``; with parameters as
+        ``{"dbscan": {"eps": 0.5}}``; or another one of scikit-learn's, as ``{"scikit-learn":
+        {"estimator": "Birch"}}``. All but NMF give the labels of the pooled samples: NMF factorises
+        rows of distances, because samples may have negative coordinates.
     split : {"samples", "columns", "grid"}
         What of the data each client holds: samples, columns of the same samples in one order, or a
         cell of a grid, some columns of some samples. Labels are those of the pooled columns.
