@@ -213,11 +213,7 @@ class OmniFC(FederatedClusterer):
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
         splits.check_split(self.split, self.balance, self.reveal, self.n_segments, self.max_abs)
-        if self.members is not None and self.reveal == "distances":
-            raise InvalidInput(
-                "the 'members' parameter of OmniFC names those who compute on shares, and with "
-                "reveal='distances' nobody does. Leave it out."
-            )
+        check_members(self.members, self.reveal)
         if self.reveal != "distances":
             check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
         if n_clients is not None:
@@ -226,8 +222,7 @@ class OmniFC(FederatedClusterer):
     def check_data(self, stores: Mapping[str, ClientStore]) -> None:
         """Refuse samples that two clients share, and graphs of more neighbours than samples."""
         splits.check_stores(stores, self.split, make_clusterer(self.clusterer))
-        if self.members is not None:
-            check_members(self.members, stores)
+        check_members(self.members, self.reveal, stores)
 
     @property
     def privacy_claim(self) -> str:

@@ -116,9 +116,18 @@ def check_on_shares(
         )
 
 
-def check_members(members: Sequence[str], clients: Iterable[str]) -> None:
-    """Refuse members that are no clients, before anything runs."""
-    names = sorted(clients)
+def check_members(
+    members: Sequence[str] | None, reveal: str, clients: Iterable[str] | None = None
+) -> None:
+    """Refuse members that are no clients, or have nothing to compute, before anything runs."""
+    if members is None:
+        return
+    if reveal == "distances":
+        raise InvalidInput(
+            "the 'members' parameter of OmniFC names those who compute on shares, and with "
+            "reveal='distances' nobody does. Leave it out."
+        )
+    names = sorted(members if clients is None else clients)
     if strange := [one for one in members if one not in names]:
         raise InvalidInput(
             f"the 'members' parameter of OmniFC must name three clients; there is no "

@@ -157,8 +157,8 @@ def counts_of_words(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarr
 
 def told_counts(total: Total, site: SiteRules = FREE) -> CountsOfWords:
     """Report in how many samples words are; 0 of words of fewer than a sum must have."""
-    counts, holders, n = np.rint(total.values).astype(np.int64)
-    known = np.where(Held(counts, holders).enough(site.smallest), counts, 0)
+    found, clients, n = np.rint(total.values).astype(np.int64)
+    known = np.where(Held(found, clients).enough(site.smallest), found, 0)
     return CountsOfWords(known, int(n.max(initial=0)))
 
 

@@ -52,11 +52,8 @@ CLUSTERERS = {
     "mean-shift": {"scikit-learn": {"estimator": "MeanShift"}},
 }
 FIND_CLUSTERS = ("dbscan", "hdbscan", "optics", "affinity-propagation", "mean-shift")
-DECLARED = (
-    {*messages.__all__, "ClusterReport"}
-    | {"ClientLabels", "LabelledSamples"}
-    | {"KeyOffer", "SealedDigestKey"}
-)
+DECLARED = {*messages.__all__, "ClusterReport", "ClientLabels", "LabelledSamples"}
+DECLARED |= {"KeyOffer", "SealedDigestKey"}
 
 
 def pooled(X, labels, spec, n_clusters):

@@ -140,7 +140,9 @@ def test_lengths_follow_steps_that_are_the_same_at_all(over_columns):
 
 
 def test_words_count_over_all_clients_that_hold_samples(tmp_path):
-    rows = dict(zip("abc", np.split(X, [20, 60]), strict=True))
+    alone = X.copy()
+    alone[20:, 0] = 0.0  # a word that one client has
+    rows = dict(zip("abc", np.split(alone, [20, 60]), strict=True))
     pooled = np.vstack(list(rows.values()))
     with federation_of(tmp_path, rows) as federation:
         federation.smallest = Smallest(1, 1)
@@ -148,11 +150,13 @@ def test_words_count_over_all_clients_that_hold_samples(tmp_path):
         wanted = TfidfTransformer(norm=None).fit_transform(pooled).toarray()
         close(prepared_rows(federation), wanted)
         federation.preparation = None
-        often = int(np.sort((pooled > 0).sum(axis=0))[10])
-        federation.smallest = Smallest(often, 3)
+        often = int((pooled > 0)[:, 0].sum())
+        federation.smallest = Smallest(often, 2)
         idf = np.array(prepared(federation, "tf-idf").steps["a"][0]["idf"])
         counts = (pooled > 0).sum(axis=0)
-        known = np.where(counts >= often, counts, 0)  # of rarer words nobody learns how rare
+        often_enough = (counts >= often) & (np.arange(20) > 0)
+        known = np.where(often_enough, counts, 0)  # of rarer words nobody learns how rare
+        assert 0 < often < counts[1:].min()
         np.testing.assert_allclose(idf, np.log((1 + N) / (1 + known)) + 1)
         federation.preparation = prepared(federation, {"smooth": {"order": 1}})
         with pytest.raises(PartyError, match="the store has none"):
