@@ -311,9 +311,9 @@ def test_directions_need_all_columns_as_numbers(alike, tmp_path):
         write_store(urls[name], name, np.eye(6)[:, :2], ids, feature_names=[f"{i}x", f"{i}y"])
     with (
         Federation.local(urls) as federation,
-        pytest.raises(InvalidInput, match="'normalise' is for clients with the same columns"),
+        pytest.raises(InvalidInput, match="'pca' is for clients with the same columns"),
     ):
-        Prepare("normalise").fit(federation)
+        Prepare({"pca": {"n_components": 1}}).fit(federation)
 
 
 @pytest.mark.parametrize(
