@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from daskfc.checks import checked
 from daskfc.errors import StoreError
-from daskfc.stores.building.at_hand import source_at, source_of
+from daskfc.stores.building.at_hand import source_at
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import matching_files
 from daskfc.stores.layout.samples import reading
@@ -132,7 +133,8 @@ def _found(path: str, given: Mapping[str, Any]) -> tuple[SourceConfig, Source, d
 
 def _with(source: SourceConfig, keys: Mapping[str, Any]) -> SourceConfig:
     told = {key: own for key, own in keys.items() if key not in ("path", "uri")}
-    return source_of({**source.model_dump(exclude_none=True), **told}, source.where)
+    whole = {**source.model_dump(exclude_none=True), **told}
+    return checked(SourceConfig, whole, source.where)
 
 
 def _spelling(source: SourceConfig) -> Spelling:
