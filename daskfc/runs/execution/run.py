@@ -143,7 +143,7 @@ folder of a run, for example runs/<name>.
         folder = self._folder
         telling = shown_in_cell(self.name) if progress is None else nullcontext(progress)
         with folder.claim(), telling as told:
-            tell = KeptProgress(folder.path, told or _silent)
+            tell = KeptProgress(folder.path, told)
             record = folder.record
             if record["status"] == "done":
                 folder.drop_work()  # if it was killed just after it was done
@@ -285,10 +285,6 @@ folder of a run, for example runs/<name>.
     def _repr_html_(self) -> str:
         """Return the run's scores and sizes as tables, for notebooks."""
         return run_in_html(self.name, self.summary, str(self.folder))
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
 
 
 def _name_of(source: object) -> str:

@@ -10,7 +10,12 @@ from rich.text import Text
 
 from daskfc.federation.messages.declaration import CALLER
 from daskfc.runs.planning.plan import LEFT_OUT, Plan, Planned
-from daskfc.runs.report.table import noise_in_words, seconds_in_words, titled_table
+from daskfc.runs.report.table import (
+    message_rows,
+    noise_in_words,
+    seconds_in_words,
+    titled_table,
+)
 
 __all__ = ["print_plan"]
 
@@ -67,11 +72,8 @@ def _messages(part: Planned) -> Table:
         "message", "route", "protection", "reveals", "count", "on the wire",
         right_from=4,
     )  # fmt: skip
-    for name, row in part.communication["by_message"].items():
-        table.add_row(
-            Text(name), Text(row["route"]), Text(row["protection"]), Text(row["reveals"]),
-            f"{row['messages']:,}", decimal(row["wire_bytes"]),
-        )  # fmt: skip
+    for *about, count, _, wire in message_rows(part.communication)[:-1]:
+        table.add_row(*map(Text, (*about, count, wire)))
     return table
 
 

@@ -29,24 +29,11 @@ _HEAD, _ROWS = 5, 8192  # ours: rows shown, and read at a time
 
 @dataclass
 class FileLook:
-    """What is in a file, and the keys of a source that would read it.
+    """What is in a file, and the `keys` of a source that would read it, given and guessed.
 
-    Attributes
-    ----------
-    file, format : str
-        Its path, or the database's name, and its format.
-    n_samples : int
-        Rows, or samples of a long table.
-    keys : dict
-        Keys of a source: those given, and guesses for the others.
-    head : DataFrame
-        The first rows as they are written; no rows for a format without named columns.
-    columns : list of ColumnGuess
-        What each column seems to be.
-    faults : list of Fault
-        Cells that are no features, with their values.
-    place : callable
-        Turns a fault's row into its place in the file, in words; for a csv it reads up to there.
+    `head` has the first rows as they are written, and no columns where the format names none;
+    `faults` are the cells that are no features, with their values; `place` turns a fault's row into
+    its place in the file, in words.
     """
 
     file: str
@@ -62,22 +49,8 @@ class FileLook:
 def look_at(path: str, given: Mapping[str, Any] | None = None) -> FileLook:
     """Look at a file, or the first that a pattern matches, and guess how it is to be read.
 
-    Parameters
-    ----------
-    path : str
-        Path or URL of a file, or the URI of a database, with ``sql`` given.
-    given : mapping, optional
-        Keys of `SourceConfig` that are known; the others are guessed.
-
-    Returns
-    -------
-    FileLook
-        With values of the file, for whoever owns it; nothing is written and nothing sent.
-
-    Raises
-    ------
-    StoreError, InvalidInput
-        For a file that cannot be opened, and for wrong keys.
+    `path` may be the URI of a database, with ``sql`` among the `given` keys of `SourceConfig`. The
+    result holds values of the file, for whoever owns it; nothing is written and nothing sent.
     """
     source, reader, given = _found(path, given or {})
     kind = format_of(source)
