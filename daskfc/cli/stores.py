@@ -253,8 +253,8 @@ def _show_look(found: FileLook) -> None:
         columns.append((own.name, own.kind, f"{own.gaps:,}", "; ".join(notes)))
     if columns:
         names = [Column(Text(str(name))) for name in found.head.columns]
-        cells = found.head.astype("string").fillna("").to_numpy().tolist()
-        print_table(names, cells, title="First rows, as they are written")
+        first = found.head.astype("string").fillna("").to_numpy().tolist()
+        print_table(names, first, title="First rows, as they are written")
         titles = ("column", "read as", "empty", "note")
         print_table([Column(title, overflow="fold") for title in titles], columns)
     groups: dict[tuple[str, str, str], list[Fault]] = {}

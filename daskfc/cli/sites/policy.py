@@ -190,7 +190,7 @@ def check(
 
 
 def _tell(answers: dict[str, dict[Refusal, None]]) -> None:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for method, refusals in answers.items():
         if not refusals:
             rows.append((method, "yes"))

@@ -123,8 +123,9 @@ def _begun(found: LandmarkEmbedding, plan: RowPlan, rehearsal: Rehearsal) -> _Se
             elif len(positions):
                 some.append(rehearsal.rows_of(name, max(1, most * len(positions) // n)))
         search.samples = np.concatenate(some) if samples is None else samples
-        how = {"tolerance": found.tolerance, "nearest": found.nearest}
-        search.found = LandmarkEmbedding(*search.samples.shape, **how)
+        search.found = LandmarkEmbedding(
+            *search.samples.shape, tolerance=found.tolerance, nearest=found.nearest
+        )
     return search
 
 
