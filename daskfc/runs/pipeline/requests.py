@@ -1,11 +1,9 @@
 """Make the requests of a pipeline to the sites: one for each start of each method."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from daskfc.federation.driver.requests import request_for
-from daskfc.runs.pipeline.config import Pipeline
-from daskfc.runs.pipeline.methods import check_pipeline
+from daskfc.runs.pipeline.methods import CheckedPipeline
 from daskfc.site import BETWEEN_SITES, RunRequest
 
 __all__ = ["requests_of"]
@@ -14,17 +12,11 @@ _ASK_NOTHING = ("log", "clip")  # steps of a preparation that need nothing from 
 
 
 def requests_of(
-    pipeline: Pipeline,
-    *,
-    submitter: str | None = None,
-    n_clients: int | None = None,
-    n_samples: int | None = None,
-    columns: Sequence[str] | None = None,
+    checked: CheckedPipeline, *, submitter: str | None = None, n_clients: int | None = None
 ) -> tuple[RunRequest, ...]:
-    """Return all requests of a pipeline to every site; `columns` None means all."""
-    checked = check_pipeline(pipeline, n_samples=n_samples)
+    """Return all requests of a pipeline to every site."""
     tried = list(checked.choices.values()) or [checked]
-    prepare = checked.prepare
+    pipeline, prepare = checked.pipeline, checked.prepare
     # Preparations and profiles are masked sums, whatever the method is.
     smallest = pipeline.smallest or BETWEEN_SITES
     asks = any(name not in _ASK_NOTHING for name, _ in prepare.steps)
@@ -43,7 +35,6 @@ def requests_of(
                     clear_ids=pipeline.ids == "clear",
                     **({"masked": True} if summed else {}),
                     preparation=preparation,
-                    columns=None if columns is None else tuple(columns),
                     smallest=smallest,
                 )
             )
