@@ -67,14 +67,12 @@ def _overview(found: Plan) -> Table:
 
 
 def _messages(part: Planned) -> Table:
-    table = titled_table(
+    kinds = message_rows(part.communication)[:-1]
+    return titled_table(
         f"What would leave a party in one fit of {part.name}, and what it tells",
         "message", "route", "protection", "reveals", "count", "on the wire",
-        right_from=4,
+        rows=[[*row[:5], row[6]] for row in kinds], right_from=4,
     )  # fmt: skip
-    for *about, count, _, wire in message_rows(part.communication)[:-1]:
-        table.add_row(*map(Text, (*about, count, wire)))
-    return table
 
 
 def _parties(part: Planned, limits: Mapping[str, int | None]) -> Table:
