@@ -10,12 +10,7 @@ from rich.text import Text
 
 from daskfc.federation.messages.declaration import CALLER
 from daskfc.runs.planning.plan import LEFT_OUT, Plan, Planned
-from daskfc.runs.report.table import (
-    message_rows,
-    noise_in_words,
-    seconds_in_words,
-    titled_table,
-)
+from daskfc.runs.report.table import message_rows, noise_in_words, seconds_in_words, titled_table
 
 __all__ = ["print_plan"]
 

@@ -9,14 +9,7 @@ from rich.filesize import decimal
 from daskfc.federation.messages.declaration import CALLER, role_of
 from daskfc.privacy import Accountant
 from daskfc.runs.outcome.communication import releases_of
-from daskfc.runs.report.figures import (
-    bars,
-    drawing,
-    heat_table,
-    intervals,
-    stacked_bars,
-    time_line,
-)
+from daskfc.runs.report.figures import bars, drawing, heat_table, intervals, stacked_bars, time_line
 from daskfc.runs.report.profile_rows import profile_heat_map, spreads
 
 __all__ = [

@@ -104,11 +104,7 @@ def _as_array(data: Any, where: str) -> np.ndarray:
 
 
 def _of_file(
-    path: str,
-    ids: Column,
-    labels: Column,
-    columns: Sequence[str] | None,
-    kinds: Mapping[str, Any],
+    path: str, ids: Column, labels: Column, columns: Sequence[str] | None, kinds: Mapping[str, Any]
 ) -> Samples:
     given = {"sample_ids": ids, "labels": labels}
     for key, value in given.items():

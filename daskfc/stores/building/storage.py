@@ -226,11 +226,7 @@ class Storage(Section):
         return urls
 
     def build(
-        self,
-        root: str | None = None,
-        *,
-        overwrite: bool = False,
-        progress: Progress | None = None,
+        self, root: str | None = None, *, overwrite: bool = False, progress: Progress | None = None
     ) -> dict[str, str]:
         """Write the store of every client in one pass over the source.
 

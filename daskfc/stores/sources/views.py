@@ -80,14 +80,7 @@ def join_views(parts: Mapping[str, Samples]) -> Samples:
     union = np.concatenate(ids)[np.sort(first)]
     complete = bool(present.all())
     return Samples(
-        n,
-        names,
-        blocks,
-        labels,
-        classes,
-        union,
-        views=views,
-        present=None if complete else present,
+        n, names, blocks, labels, classes, union, views=views, present=None if complete else present
     )
 
 
