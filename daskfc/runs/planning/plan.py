@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +101,7 @@ class Planned:
                 party: {"bytes": needed, "for": what}
                 for party, (needed, what) in self.memory.items()
             },
-            "assumed": [
-                {"what": one.what, "value": one.value, "at_most": one.at_most}
-                for one in self.assumptions
-            ],
+            "assumed": [asdict(one) for one in self.assumptions],
             "choices": dict(self.choices),
             "privacy": self.privacy,
             "noise": None if self.noise is None else dict(self.noise),
