@@ -4,7 +4,7 @@ import pytest
 
 from daskfc.baselines import KFED
 from daskfc.federation.driver import requests as told
-from daskfc.runs import check_pipeline, known_methods, load_pipeline
+from daskfc.runs import known_methods, load_pipeline
 from daskfc.runs.pipeline.requests import requests_of
 from daskfc.site import RunRequest
 
@@ -13,7 +13,7 @@ PARAMS = {"n_clusters": 3}
 
 def asked(*, submitter=None, n_clients=None, **keys):
     pipeline = load_pipeline({"method": "OmniFC", "params": PARAMS, **keys})
-    return requests_of(check_pipeline(pipeline), submitter=submitter, n_clients=n_clients)
+    return requests_of(pipeline, submitter=submitter, n_clients=n_clients)
 
 
 @pytest.mark.parametrize("method", list(known_methods()))

@@ -167,10 +167,11 @@ def check(
     """  # noqa: D301 - click reads \b
     with exits():
         found = Policy.load(file)
-        checked = check_pipeline(load_pipeline(pipeline, overrides=overrides), n_clients=clients)
+        definition = load_pipeline(pipeline, overrides=overrides)
+        check_pipeline(definition, n_clients=clients)
         own = None if store is None else ClientStore.open(store)
         answers: dict[str, dict[Refusal, None]] = {}
-        for request in requests_of(checked, submitter=submitter, n_clients=clients):
+        for request in requests_of(definition, submitter=submitter, n_clients=clients):
             said = found.refusals(
                 request,
                 now=_time(moment),

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from daskfc.federation.driver.requests import request_for
-from daskfc.runs.pipeline.methods import CheckedPipeline
+from daskfc.runs.pipeline.config import Pipeline
+from daskfc.runs.pipeline.methods import check_pipeline
 from daskfc.site import BETWEEN_SITES, RunRequest
 
 __all__ = ["requests_of"]
@@ -12,11 +13,12 @@ _ASK_NOTHING = ("log", "clip")  # steps of a preparation that need nothing from 
 
 
 def requests_of(
-    checked: CheckedPipeline, *, submitter: str | None = None, n_clients: int | None = None
+    pipeline: Pipeline, *, submitter: str | None = None, n_clients: int | None = None
 ) -> tuple[RunRequest, ...]:
     """Return all requests of a pipeline to every site."""
+    checked = check_pipeline(pipeline)
     tried = list(checked.choices.values()) or [checked]
-    pipeline, prepare = checked.pipeline, checked.prepare
+    prepare = checked.prepare
     # Preparations and profiles are masked sums, whatever the method is.
     smallest = pipeline.smallest or BETWEEN_SITES
     asks = any(name not in _ASK_NOTHING for name, _ in prepare.steps)
