@@ -1,7 +1,7 @@
 """``daskfc stores look|add|append|build|inspect|check``."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from rich.table import Column
 from rich.text import Text
 
 from daskfc.cli.terminal.exits import exits
+from daskfc.cli.terminal.options import options
 from daskfc.cli.terminal.output import print_table
 from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
@@ -27,7 +28,7 @@ __all__ = ["stores"]
 _SHOWN = 4  # ours: bad cells of one kind that are told one by one
 _STORAGE = click.argument("storage", type=click.Path())
 _ROOT = click.option("--root", help="Folder or URL of the stores, in place of the file's own.")
-_OF_FILES = (
+_of_files = options(
     click.option("--id", "ids", help="The column with the samples' ids."),
     click.option("--label", "labels", help="A column with true classes, for scores only."),
     click.option("--columns", help="The features, separated by commas; all others by default."),
@@ -62,13 +63,6 @@ _OF_FILES = (
     click.option("--encoding", help="Of a csv; utf-8 by default."),
     click.option("--no-header", is_flag=True, help="No line of a csv names the columns."),
 )
-
-
-def _of_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Add to a command the options for reading files."""
-    for option in reversed(_OF_FILES):
-        command = option(command)
-    return command
 
 
 # options wait in this attribute until a command is made of the function
