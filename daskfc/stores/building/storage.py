@@ -469,8 +469,9 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     """
     if isinstance(source, Storage):
         return source
-    document, where, name = source, "storage", ""
-    if not isinstance(source, Mapping):
+    if isinstance(source, Mapping):
+        document, where, name = dict(source), "storage", ""
+    else:
         keys = "the keys source and partition, or clients"
         document, where = read_mapping(source, "storage", keys=keys), str(source)
         name = Path(source).stem
