@@ -3,18 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from daskfc.errors import InvalidInput
 from daskfc.naming import correction
 
 __all__ = [
     "Constraint",
+    "Section",
     "between_0_and_1",
     "boolean",
     "check_params",
+    "checked",
     "integer",
     "one_of",
     "optional",
@@ -117,6 +119,23 @@ def check_params(owner: str, params: Mapping[str, Any], table: Mapping[str, Cons
             raise InvalidInput(
                 f"the {name!r} parameter of {owner} must be {constraint.rule}; got {value!r}."
             )
+
+
+class Section(BaseModel):
+    """A part of a file: a key that is not known is refused, and what was read stays as it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def checked(kind: type[M], content: Any, source: str) -> M:
+    """Return content as a model of pydantic; `source` names it in the InvalidInput for faults."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        raise InvalidInput(sentence_of(error, source)) from None
 
 
 def sentence_of(error: ValidationError, source: str) -> str:

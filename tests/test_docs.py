@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import daskfc
+from daskfc.checks import checked
 from daskfc.cli import main
 from daskfc.deploy import load_cluster
 from daskfc.deploy.certificates.party_list import FederationList
@@ -79,7 +80,7 @@ def load_any(tree):
         check_pipeline(pipeline, n_clients=10)
         return pipeline
     if {"scheduler", "submitters"} <= tree.keys():
-        return FederationList.of(tree)
+        return checked(FederationList, tree, "the list")
     if "cluster" in tree:
         return load_cluster(tree)
     if "parties" in tree:

@@ -1,6 +1,8 @@
 """The command line: ``daskfc init``, ``run``, ``resume``, ``labels``, ``party`` and others."""
 
+import ast
 import importlib
+import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -8,79 +10,13 @@ import click
 
 __all__ = ["main"]
 
-# By command its module, imported when it is called, and its line in ``--help``: the first sentence
-# of its own docstring.
-_COMMANDS: Mapping[str, tuple[str, str]] = {
-    "audit": (
-        "audit",
-        "Check that the parties' ledgers of RUN are whole, and agree on what was sent.",
-    ),
-    "budget": (
-        "sites.budget",
-        "Show what noisy releases of a site's data cost in all runs, and grant more.",
-    ),
-    "card": (
-        "runs",
-        "Write card.html of RUN: one page about a run for a data protection officer.",
-    ),
-    "certs": (
-        "sites.certs",
-        "Certificates for TLS between sites, where there is no authority that issues them.",
-    ),
-    "compare": (
-        "compare",
-        "Print runs side by side: what differs, scores, clusters, bytes and seconds.",
-    ),
-    "demo": (
-        "demo",
-        "Cluster the patients of three hospitals, which are made up, and show the report.",
-    ),
-    "init": ("init", "Write the YAML files of an example into FOLDER, this one by default."),
-    "labels": (
-        "sites.labels",
-        "Give this site the clusters of its own samples, under its own ids.",
-    ),
-    "methods": (
-        "methods",
-        "List the methods that a pipeline's 'method' and 'compare' may name, or explain NAME.",
-    ),
-    "new": (
-        "sites.new",
-        "Make a federation out of the list FILE: an authority, and a folder for each party.",
-    ),
-    "party": (
-        "sites.party",
-        "Start the worker of the party NAME and serve runs until it is stopped.",
-    ),
-    "plan": ("plan", "Tell what 'daskfc run' of PIPELINE would do, and start nothing."),
-    "policy": (
-        "sites.policy",
-        "Say what a site takes part in: a file at the site, which no submitter can loosen.",
-    ),
-    "predict": (
-        "sites.labels",
-        "Label new samples by the model of RUN, a run's folder, without clustering again.",
-    ),
-    "report": ("runs", "Write report.html of RUN, a run's folder, and print its tables."),
-    "resume": ("runs", "Continue RUN, the folder of a run that was interrupted or failed."),
-    "run": ("runs", "Run the method that PIPELINE names, on a storage and a cluster."),
-    "runs": (
-        "status",
-        "List the runs of a folder, the newest first: what became of them, scores and costs.",
-    ),
-    "scheduler": (
-        "sites.scheduler",
-        "Start the scheduler of a federation, and serve until it is stopped.",
-    ),
-    "status": (
-        "status",
-        "Tell what became of RUN, a run's folder, so far: while it runs, its stage and what is "
-        "left.",
-    ),
-    "stores": (
-        "stores",
-        "Make, list and check clients' stores, one by one or all that a storage file names.",
-    ),
+# By command its module, which is imported when the command is called.
+_MODULES: Mapping[str, str] = {
+    **{name: name for name in ("audit", "compare", "demo", "init", "methods", "plan", "stores")},
+    **dict.fromkeys(("card", "report", "resume", "run"), "runs"),
+    **dict.fromkeys(("runs", "status"), "status"),
+    **{one: f"sites.{one}" for one in ("budget", "certs", "new", "party", "policy", "scheduler")},
+    **dict.fromkeys(("labels", "predict"), "sites.labels"),
 }
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -91,19 +27,29 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def _first_sentence(name: str) -> str:
+    """Return how a command's documentation begins, by its source."""
+    module = f"{__name__}.{_MODULES[name]}"
+    spec = importlib.util.find_spec(module)
+    source = cast(Any, spec).loader.get_source(module)
+    (found,) = (one for one in ast.parse(source).body if getattr(one, "name", "") == name)
+    told = ast.get_docstring(cast(ast.FunctionDef, found)) or ""
+    return " ".join(told.partition("\n\n")[0].split())
+
+
 class _Commands(Mapping[str, click.Command]):
     """Commands, each imported when it is called: importing all of them takes seconds."""
 
     def __getitem__(self, name: str) -> click.Command:
-        command = getattr(importlib.import_module(f"{__name__}.{_COMMANDS[name][0]}"), name)
+        command = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
         assert isinstance(command, click.Command)
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+        return iter(_MODULES)
 
     def __len__(self) -> int:
-        return len(_COMMANDS)
+        return len(_MODULES)
 
 
 class _Group(click.Group):
@@ -112,7 +58,7 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in _GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, _COMMANDS[name][1]) for name in names], col_max=12)
+                formatter.write_dl([(name, _first_sentence(name)) for name in names], col_max=12)
 
 
 @click.group(

@@ -6,12 +6,9 @@ import re
 import sys
 
 import click
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from daskfc.cli.terminal.exits import FAILED, exits
-from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.output import print_table
 from daskfc.errors import InvalidInput
 from daskfc.runs import Audit
 from daskfc.runs import audit as audited
@@ -79,13 +76,12 @@ def audit(run_folder: str, ledgers: tuple[str, ...], keys: tuple[str, ...], as_j
 
 
 def _print(found: Audit) -> None:
-    titles = ("party", "ledgers", "lines", "sent", "received", "keys")
-    table = Table(*titles, box=box.SIMPLE_HEAD)
+    rows = []
     for party in found.parties:
         counts = (party.files, party.lines, party.sent, party.received)
         keys = ", ".join(key[:16] or "none" for key in party.keys) or "none"
-        table.add_row(Text(party.name), *(f"{count:,}" for count in counts), keys)
-    stdout_console().print(table)
+        rows.append([party.name, *(f"{count:,}" for count in counts), keys])
+    print_table(("party", "ledgers", "lines", "sent", "received", "keys"), rows)
     for kind, sentences in (("Note", found.notes), ("Found", found.findings)):
         for sentence in sentences[:_SHOWN]:
             click.echo(f"{kind}: {sentence}")

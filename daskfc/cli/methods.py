@@ -3,14 +3,12 @@
 import inspect
 
 import click
-from rich import box
-from rich.console import Group
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
 from sklearn.base import BaseEstimator
 
 from daskfc.cli.terminal.exits import exits
-from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.output import print_table, stdout_console
 from daskfc.federation.methods.parameters import constraints_of
 from daskfc.runs import known_methods
 from daskfc.runs.pipeline.methods import method_of
@@ -42,17 +40,14 @@ def _first_sentence(kind: type[BaseEstimator]) -> str:
     return (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
 
 
-def _list() -> Table:
-    titles = (Column("method", no_wrap=True), "paper", "what it does and what it promises",
-              "parameters")  # fmt: skip
-    table = Table(*titles, box=box.SIMPLE_HEAD, show_lines=True)
+def _list() -> None:
+    rows = []
     for name, kind in known_methods().items():
         told = (_first_sentence(kind), _CLIENTS_HOLD[kind.split], privacy_of(kind))
         promise = " ".join(part for part in told if part)
-        table.add_row(
-            Text(name, style="bold"), Text(paper_of(kind)), Text(promise), Text(_parameters(kind))
-        )
-    return table
+        rows.append((Text(name, style="bold"), paper_of(kind), promise, _parameters(kind)))
+    titles = ("paper", "what it does and what it promises", "parameters")
+    print_table((Column("method", no_wrap=True), *titles), rows, show_lines=True)
 
 
 def _default(parameter: inspect.Parameter) -> str:
@@ -61,22 +56,20 @@ def _default(parameter: inspect.Parameter) -> str:
     return "required" if parameter.default is parameter.empty else repr(parameter.default)
 
 
-def _explained(name: str, kind: type[BaseEstimator]) -> Group:
+def _explain(name: str, kind: type[BaseEstimator]) -> None:
     rules, told = constraints_of(kind), parameters_of(kind)
-    titles = (Column("parameter", no_wrap=True), "default", "must be", "what it does")
-    table = Table(*titles, box=box.SIMPLE_HEAD, show_lines=True)
-    for parameter in inspect.signature(kind).parameters.values():
-        rule = rules.get(parameter.name)
-        table.add_row(
-            Text(parameter.name, style="bold"),
-            Text(_default(parameter)),
-            Text(rule.rule if rule else ""),
-            Text(told.get(parameter.name, "").replace("`", "")),
-        )
     about = {"": _first_sentence(kind), "Data: ": _CLIENTS_HOLD[kind.split]}
     about |= {"Paper: ": paper_of(kind), "Privacy: ": privacy_of(kind)}
     lines = [Text(f"{title}{text}") for title, text in about.items() if text]
-    return Group(Text(name, style="bold"), *lines, table)
+    stdout_console().print(Text(name, style="bold"), *lines, sep="\n")
+    rows = []
+    for parameter in inspect.signature(kind).parameters.values():
+        rule = rules.get(parameter.name)
+        what = told.get(parameter.name, "").replace("`", "")
+        named = Text(parameter.name, style="bold")
+        rows.append((named, _default(parameter), rule.rule if rule else "", what))
+    titles = (Column("parameter", no_wrap=True), "default", "must be", "what it does")
+    print_table(titles, rows, show_lines=True)
 
 
 @click.command()
@@ -89,6 +82,6 @@ def methods(name: str | None) -> None:
     """
     with exits():
         if name is None:
-            stdout_console().print(_list())
-            return
-        stdout_console().print(_explained(*method_of(name)))
+            _list()
+        else:
+            _explain(*method_of(name))

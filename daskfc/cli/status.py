@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column
 
 from daskfc.cli.terminal.exits import exits
-from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.output import print_table
 from daskfc.runs import list_runs, status_of
 from daskfc.runs.report.table import seconds_in_words
 
@@ -36,14 +35,10 @@ def runs(runs_dir: str, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(found.to_dict("records"), ensure_ascii=False))
             return
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("run", "state", "started", "method"):
-            table.add_column(name)
-        for name in _FIGURES:
-            table.add_column(name, justify="right")
-        for row in found.to_dict("records"):
-            table.add_row(*_cells(row))
-        stdout_console().print(table)
+        figures = [Column(name, justify="right") for name in _FIGURES]
+        rows = map(_cells, found.to_dict("records"))
+        look: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold"}
+        print_table(("run", "state", "started", "method", *figures), rows, **look)
 
 
 @click.command()
@@ -72,21 +67,21 @@ def status(run_folder: str, as_json: bool) -> None:
             click.echo(f"go on with: daskfc resume {run_folder}")
         figures = dict(zip(_FIGURES, _cells(told)[4:], strict=True))
         if told["state"] == "done":
-            click.echo(", ".join(f"{name} {cell}" for name, cell in figures.items() if str(cell)))
+            click.echo(", ".join(f"{name} {cell}" for name, cell in figures.items() if cell))
 
 
 _FIGURES = ("clusters", "score", "silhouette", "time", "payload", "epsilon")
 
 
-def _cells(row: Mapping[Any, Any]) -> list[Text | str]:
+def _cells(row: Mapping[Any, Any]) -> list[str]:
     def told(name: str, words: Any) -> str:
         return "" if row[name] is None else words(row[name])
 
     return [
-        Text(str(row["name"])),
+        str(row["name"]),
         row["state"],
         _local(row["created"]),
-        Text(str(row["method"] or "")),
+        str(row["method"] or ""),
         told("clusters", str),
         told("score", str),
         told("silhouette", "{:.3f}".format),

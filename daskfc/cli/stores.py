@@ -1,20 +1,20 @@
 """``daskfc stores look|add|append|build|inspect|check``."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import yaml
-from rich import box
 from rich.filesize import decimal
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
 from daskfc.cli.terminal.exits import exits
-from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.options import options
+from daskfc.cli.terminal.output import print_table
 from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
 from daskfc.stores import ClientStore, add_store, append_store, load_storage
@@ -28,7 +28,7 @@ __all__ = ["stores"]
 _SHOWN = 4  # ours: bad cells of one kind that are told one by one
 _STORAGE = click.argument("storage", type=click.Path())
 _ROOT = click.option("--root", help="Folder or URL of the stores, in place of the file's own.")
-_OF_FILES = (
+_of_files = options(
     click.option("--id", "ids", help="The column with the samples' ids."),
     click.option("--label", "labels", help="A column with true classes, for scores only."),
     click.option("--columns", help="The features, separated by commas; all others by default."),
@@ -63,13 +63,6 @@ _OF_FILES = (
     click.option("--encoding", help="Of a csv; utf-8 by default."),
     click.option("--no-header", is_flag=True, help="No line of a csv names the columns."),
 )
-
-
-def _of_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Add to a command the options for reading files."""
-    for option in reversed(_OF_FILES):
-        command = option(command)
-    return command
 
 
 # options wait in this attribute until a command is made of the function
@@ -145,31 +138,23 @@ def stores() -> None:
 
 
 def _show(rows: Sequence[dict[str, Any]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("client", no_wrap=True)
     told = [key for key in ("view", "scaling") if any(key in row for row in rows)]
-    for title in told:
-        table.add_column(title, no_wrap=title == "view")
-    for title in ("samples", "features"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("dtype", no_wrap=True)
-    for title in ("chunks", "on disk"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("labels")
-    table.add_column("store", overflow="fold")
-    for row in rows:
-        table.add_row(
-            Text(row["client"]),
-            *(Text(row.get(key, "")) for key in told),
-            f"{row['samples']:,}",
-            f"{row['features']:,}",
-            row["dtype"],
-            f"{row['chunks']:,}",
-            decimal(row["bytes_on_disk"]),
-            "yes" if row["labels"] else "no",
-            Text(row["url"]),
-        )
-    stdout_console().print(table)
+    samples, features, chunks, on_disk = (
+        Column(title, justify="right", no_wrap=True)
+        for title in ("samples", "features", "chunks", "on disk")
+    )
+    client, dtype = (Column(title, no_wrap=True) for title in ("client", "dtype"))
+    more = [Column(title, no_wrap=title == "view") for title in told]
+    print_table(
+        (client, *more, samples, features, dtype, chunks, on_disk, "labels",
+         Column("store", overflow="fold")),
+        (
+            (row["client"], *(row.get(key, "") for key in told), f"{row['samples']:,}",
+             f"{row['features']:,}", row["dtype"], f"{row['chunks']:,}",
+             decimal(row["bytes_on_disk"]), "yes" if row["labels"] else "no", row["url"])
+            for row in rows
+        ),
+    )  # fmt: skip
 
 
 @stores.command()
@@ -254,21 +239,18 @@ def _write_new(path: Path, text: str) -> None:
 def _show_look(found: FileLook) -> None:
     """Print first rows, what each column seems to be, and faults by column and rule."""
     click.echo(f"{found.file}: {found.format}, {found.n_samples:,} samples")
-    rows = Table(box=box.SIMPLE_HEAD, title="First rows, as they are written")
-    for name in found.head.columns:
-        rows.add_column(Text(str(name)))
-    for row in found.head.astype("string").fillna("").to_numpy().tolist():
-        rows.add_row(*map(Text, row))
-    columns = Table(box=box.SIMPLE_HEAD)
-    for title in ("column", "read as", "empty", "note"):
-        columns.add_column(title, overflow="fold")
+    columns = []
     for own in found.columns:
         notes = [*(f"{code!r} is no value" for code in own.codes), *map(_with_flags, own.doubts)]
         notes += [f"written as {own.date_format}"] if own.date_format else []
         notes += ["a limit such as <30 counts as 30"] if own.censored else []
-        columns.add_row(Text(own.name), own.kind, f"{own.gaps:,}", Text("; ".join(notes)))
-    if found.columns:
-        stdout_console().print(rows, columns)
+        columns.append((own.name, own.kind, f"{own.gaps:,}", "; ".join(notes)))
+    if columns:
+        names = [Column(Text(str(name))) for name in found.head.columns]
+        first = found.head.astype("string").fillna("").to_numpy().tolist()
+        print_table(names, first, title="First rows, as they are written")
+        titles = ("column", "read as", "empty", "note")
+        print_table([Column(title, overflow="fold") for title in titles], columns)
     groups: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in found.faults:
         groups.setdefault((fault.column, fault.rule, fault.way_out), []).append(fault)

@@ -5,7 +5,9 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
 from dask.utils import parse_bytes, parse_timedelta
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf
+from pydantic import BeforeValidator, Field, InstanceOf
+
+from daskfc.checks import Section
 
 __all__ = [
     "ANY_PART",
@@ -20,10 +22,6 @@ __all__ = [
 ]
 
 _SECONDS = {"hour": 3600.0, "day": 86_400.0, "week": 7 * 86_400.0}
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _share(value: Any) -> Fraction:
@@ -58,13 +56,13 @@ def _duration(value: Any) -> float:
     raise ValueError("must be a time with its unit, such as 12h or 2 days")
 
 
-class Samples(_Strict):
+class Samples(Section):
     """The fewest samples that a store must have."""
 
     at_least: Annotated[int, Field(ge=1, strict=True)] = 1
 
 
-class Maskers(_Strict):
+class Maskers(Section):
     """How many clients must hide each other in a masked sum.
 
     The share `threshold` that must stay is above one half: of two groups given different survivors
@@ -105,7 +103,7 @@ BETWEEN_SITES = Smallest(samples=5, clients=2)
 """What holds between sites unless one of them, or the submitter, says otherwise; ours."""
 
 
-class Groups(_Strict):
+class Groups(Section):
     """The fewest samples and clients in a sum that is opened, and how often samples may be grouped.
 
     `samples` counts all clients', and this site's own where the submitter names groups. `groupings`
@@ -117,7 +115,7 @@ class Groups(_Strict):
     groupings: Annotated[int, Field(ge=1, strict=True)] | Literal["any"] = 1
 
 
-class Budget(_Strict):
+class Budget(Section):
     """The budget, ε in nats at δ, of all noisy releases of one data set in its whole life.
 
     Examples
@@ -131,7 +129,7 @@ class Budget(_Strict):
     delta: Annotated[float, Field(gt=0, lt=1)]
 
 
-class Rate(_Strict):
+class Rate(Section):
     """How many starts, resumed ones too, may occur per time; `longest` limits a run (seconds)."""
 
     at_most: Annotated[int, Field(ge=0, strict=True)]

@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator
 
+from daskfc.checks import Section
 from daskfc.errors import InvalidInput
 
 __all__ = ["DAYS", "Hours"]
@@ -60,13 +61,11 @@ def _zone(value: str) -> str:
     return value
 
 
-class Hours(BaseModel):
+class Hours(Section):
     """Days, 0 for Monday, and [first, last) minutes of the day at which runs may begin, in a zone.
 
     Times over midnight belong to the day on which they begin.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     days: Annotated[tuple[int, ...], BeforeValidator(_days)] = tuple(range(7))
     times: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_times)] = ((0, _DAY),)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from packaging.requirements import InvalidRequirement, Requirement
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from daskfc.checks import shown
+from daskfc.checks import Section, shown
 
 __all__ = ["Limit", "Methods", "Names", "Packages", "value_at"]
 
@@ -18,13 +18,11 @@ _REQUIRED = "required"
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Limit(BaseModel):
+class Limit(Section):
     """A site's limit on one parameter; `required` is neither null nor false.
 
     A parameter that a run lacks, such as ``noise.epsilon`` without noise, breaks every limit.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     required: bool = False
     one_of: tuple[Any, ...] | None = None

@@ -13,10 +13,8 @@ from typing import Any, Literal
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from daskfc.checks import sentence_of
-from daskfc.errors import InvalidInput
+from daskfc.checks import Section, checked
 from daskfc.site.amounts import Budget, Groups, Maskers, Rate, Samples, Upload
 from daskfc.site.hours import Hours
 from daskfc.site.limits import Methods, Names, Packages, value_at
@@ -31,7 +29,7 @@ _OWN = "daskfc"  # the package whose methods need no permission
 _MANY = 5  # ours: names in a sentence
 
 
-class Policy(BaseModel):
+class Policy(Section):
     """What a site takes part in.
 
     Parameters
@@ -99,8 +97,6 @@ class Policy(BaseModel):
     ['methods', 'samples.at_least']
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     raw: Literal["never", "allow"] = "never"
     trusted: Literal["never", "allow"] = "never"
     methods: Methods = None
@@ -166,10 +162,7 @@ class Policy(BaseModel):
         daskfc.errors.InvalidInput: the policy: key 'raw': must be 'never' or 'allow'; \
 got 'sometimes'. Correct the value.
         """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise InvalidInput(sentence_of(error, source)) from None
+        return checked(cls, content, source)
 
     # -- before a run -------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daskfc.checks import checked
 from daskfc.deploy import load_cluster
 from daskfc.deploy.certificates.party_list import FederationList, read_federation
 from daskfc.runs import load_pipeline
@@ -43,7 +44,8 @@ LOADERS = {
     "federation": (read_federation, sorted(ROOT.glob("daskfc/deploy/certificates/*/*.yaml"))),
 }
 LOADED = {"pipeline": load_pipeline, "storage": load_storage, "cluster": load_cluster,
-          "policy": Policy.of, "federation": FederationList.of}  # fmt: skip
+          "policy": Policy.of,
+          "federation": lambda tree: checked(FederationList, tree, "list")}  # fmt: skip
 
 
 @functools.cache

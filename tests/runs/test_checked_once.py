@@ -2,6 +2,7 @@
 
 from daskfc.runs import prepare
 from daskfc.runs.execution import run as module
+from tests.followed import followed, stays
 from tests.runs.fakes import PIPELINE
 
 
@@ -16,3 +17,16 @@ def test_what_was_checked_before_is_taken_once(fake, storage, tmp_path, monkeypa
     assert taken[0] is first
     assert taken[1].pipeline == first.pipeline
     assert taken[1].own is not first.own
+
+
+def test_a_pipeline_seldom_comes_back_to_a_file(fake, tmp_path):
+    """Each stay beyond these is a file more to read for who follows it; see CONTRIBUTING."""
+    way = stays(followed(tmp_path, PIPELINE))
+    assert way[:3] == [
+        "runs/execution/run.py",
+        "runs/pipeline/parties.py",
+        "runs/pipeline/config.py",
+    ]
+    assert "runs/execution/fitting.py" in way
+    assert len(way) <= 22
+    assert len(way) - len(set(way)) <= 8

@@ -32,6 +32,9 @@ def opened(monkeypatch):
     monkeypatch.setattr("daskfc.runs.pipeline.parties.Federation", Opened)
 
 
+POOLED = {"method": "central", "params": {"n_clusters": 2}}
+
+
 def clients_of(urls):
     return {"clients": {name: {"store": url} for name, url in urls.items()}}
 
@@ -47,7 +50,7 @@ def clients_of(urls):
     ids=["one", "several", "beside", "itself"],
 )
 def test_raw_data_may_move_only_where_a_method_pools_it(opened, tmp_path, methods, allowed):
-    record = locate(clients_of(stores_of(tmp_path, {"a": np.eye(3)})), None).record
+    record = locate(POOLED, clients_of(stores_of(tmp_path, {"a": np.eye(3)})), None).record
     pipeline = load_pipeline(
         {"method": methods[0], "params": {"n_clusters": 2}, "compare": methods[1:]}
     )
@@ -64,16 +67,16 @@ def test_the_clients_of_a_running_cluster_are_those_that_are_named(opened, said_
     else:
         cluster["expect"] = ["a", "b"]
     pipeline = load_pipeline({"method": "k-FED", "params": {"n_clusters": 2}})
-    record = locate(storage, cluster).record
+    record = locate(pipeline, storage, cluster).record
     checked = check_pipeline(pipeline)
     assert open_federation(record, checked).options["clients"] == ["a", "b"]
 
 
 def test_samples_that_all_clients_hold_are_counted_once(tmp_path):
     apart = stores_of(tmp_path / "apart", {"a": np.eye(3), "b": np.eye(3)})
-    assert locate(clients_of(apart), None).record["n_samples"] == 6
+    assert locate(POOLED, clients_of(apart), None).record["n_samples"] == 6
     shared = {name: str(tmp_path / f"{name}.zarr") for name in "ab"}
     for name, url in shared.items():
         write_store(url, name, np.eye(3), ["x", "y", "z"])
-    assert locate(clients_of(shared), None).record["n_samples"] == 3
-    assert locate(clients_of({"a": shared["a"]}), None).record["n_samples"] == 3
+    assert locate(POOLED, clients_of(shared), None).record["n_samples"] == 3
+    assert locate(POOLED, clients_of({"a": shared["a"]}), None).record["n_samples"] == 3

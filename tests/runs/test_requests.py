@@ -11,14 +11,15 @@ from daskfc.site import RunRequest
 PARAMS = {"n_clusters": 3}
 
 
-def asked(**keys):
-    return requests_of(load_pipeline({"method": "OmniFC", "params": PARAMS, **keys}))
+def asked(*, submitter=None, n_clients=None, **keys):
+    pipeline = load_pipeline({"method": "OmniFC", "params": PARAMS, **keys})
+    return requests_of(pipeline, submitter=submitter, n_clients=n_clients)
 
 
 @pytest.mark.parametrize("method", list(known_methods()))
 def test_every_method_can_be_asked_for(method):
     params = {"CE-PCA": {"n_components": 2}}.get(method, {})
-    (one,) = requests_of(load_pipeline({"method": method, "params": {**PARAMS, **params}}))
+    (one,) = asked(method=method, params={**PARAMS, **params})
     assert RunRequest.of_json(one.as_json()) == one
     assert (one.method, one.parameters["n_clusters"]) == (method, 3)
     assert "random_state" not in one.parameters
@@ -77,11 +78,8 @@ def test_tasks_that_compute_with_samples_are_asked_for():
 
 
 def test_what_the_caller_knows_is_in_it():
-    (one,) = requests_of(
-        load_pipeline({"method": "OmniFC", "params": PARAMS, "prepare": ["log"]}),
-        submitter="alice", n_clients=4, columns=["age"],
-    )  # fmt: skip
-    assert (one.submitter, one.n_clients, one.columns) == ("alice", 4, ("age",))
+    (one,) = asked(prepare=["log"], submitter="alice", n_clients=4)
+    assert (one.submitter, one.n_clients, one.columns) == ("alice", 4, None)
     assert one.preparation == ({"log": {}},)
 
 

@@ -175,6 +175,9 @@ def test_a_pipeline_that_imputes_needs_no_word_in_the_file(files, tmp_path):
     files().ensure()  # the store is that of the file
 
 
+POOLED = {"method": "central", "params": {"n_clusters": 2}}
+
+
 @pytest.mark.parametrize(
     "prepare", [["impute"], [{"impute": {"strategy": "median"}}, "standardise"]]
 )
@@ -182,8 +185,8 @@ def test_a_run_tells_the_storage_that_its_pipeline_imputes(files, tmp_path, prep
     (tmp_path / "b.csv").write_text("id,x,y\nb0,,1\nb1,3,2\n")
     storage = files().model_dump(exclude_none=True)
     with pytest.raises(StoreError, match="missing value"):
-        locate(storage, {"cluster": "local"}, prepare=["standardise"])
-    located = locate(storage, {"cluster": "local"}, prepare=prepare)
+        locate({**POOLED, "prepare": ["standardise"]}, storage, {"cluster": "local"})
+    located = locate({**POOLED, "prepare": prepare}, storage, {"cluster": "local"})
     assert located.stores["b"].missing
 
 

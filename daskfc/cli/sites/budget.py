@@ -3,12 +3,11 @@
 from datetime import UTC, datetime
 
 import click
-from rich import box
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
 from daskfc.cli.terminal.exits import exits
-from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.output import print_table, stdout_console
 from daskfc.errors import InvalidInput
 from daskfc.site import Budget, Policy, SiteState
 
@@ -52,30 +51,25 @@ def show(state: str, file: str | None, delta: float | None) -> None:
             delta = 1e-5 if limit is None else limit.delta
         rows = [_row(kept, dataset, delta, limit) for dataset in kept.datasets()]
         grants = kept.grants()
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("data set", "releases", f"epsilon at {delta:g}", "granted", "left"):
-        table.add_column(title, justify="left" if title == "data set" else "right")
-    for row in rows:
-        table.add_row(*row)
-    console = stdout_console()
+    titles = ("releases", f"epsilon at {delta:g}", "granted", "left")
     if rows:
-        console.print(table)
+        print_table(("data set", *(Column(title, justify="right") for title in titles)), rows)
     else:
         click.echo("Nothing was released with noise.")
     for grant in grants:
         whom = "all data sets" if grant.dataset is None else grant.dataset
         day = datetime.fromtimestamp(grant.time, UTC)
-        console.print(Text(f"{day:%Y-%m-%d}  epsilon {grant.epsilon:g} to {whom}: {grant.why}"))
+        stdout_console().print(
+            Text(f"{day:%Y-%m-%d}  epsilon {grant.epsilon:g} to {whom}: {grant.why}")
+        )
 
 
-def _row(
-    kept: SiteState, dataset: str, delta: float, limit: Budget | None
-) -> tuple[str | Text, ...]:
+def _row(kept: SiteState, dataset: str, delta: float, limit: Budget | None) -> tuple[str, ...]:
     spent, granted = kept.spent(dataset), kept.granted(dataset)
     epsilon = spent.epsilon(delta)
     left = "" if limit is None else f"{max(limit.epsilon + granted - epsilon, 0):.4g}"
     releases = sum(event.count for event in spent.events)
-    return Text(dataset), f"{releases:,}", f"{epsilon:.4g}", f"{granted:.4g}", left
+    return dataset, f"{releases:,}", f"{epsilon:.4g}", f"{granted:.4g}", left
 
 
 @budget.command()

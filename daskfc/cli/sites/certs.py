@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from daskfc.cli.terminal.exits import BAD_INPUT, FAILED, exits
-from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.output import print_table
 from daskfc.deploy.certificates.authority import Authority
 from daskfc.deploy.certificates.issued import Issued
 from daskfc.deploy.certificates.kit import kit_of, make_side, write_kit
@@ -329,16 +326,11 @@ def show(folder: str) -> None:
     """  # noqa: D301 - click reads \b
     with exits():
         found = list(Authority(folder).issued())
-    table = Table("name", "role", "until", "", "hosts", box=box.SIMPLE_HEAD)
-    for issued in found:
-        table.add_row(
-            Text(issued.name),
-            issued.role,
-            f"{issued.ends:%Y-%m-%d}",
-            _left(issued),
-            Text(", ".join(issued.hosts)),
-        )
-    stdout_console().print(table)
+    rows = [
+        (one.name, one.role, f"{one.ends:%Y-%m-%d}", _left(one), ", ".join(one.hosts))
+        for one in found
+    ]
+    print_table(("name", "role", "until", "", "hosts"), rows)
     for issued in found:
         if (soon := issued.warning()) is not None:
             click.echo(f"daskfc: {soon}", err=True)

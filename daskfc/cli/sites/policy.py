@@ -6,12 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import click
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from daskfc.cli.terminal.exits import BAD_INPUT, exits
-from daskfc.cli.terminal.output import stdout_console
+from daskfc.cli.terminal.output import print_table
 from daskfc.errors import InvalidInput
 from daskfc.federation.worker.ingress import allowed_names
 from daskfc.folders import write_private
@@ -81,10 +78,8 @@ def show(file: str | None, loopback: bool, ingress: bool, steps: str | None) -> 
         if steps is not None:
             _show_steps(steps)
             return
-        table = Table(box=None, show_header=False, pad_edge=False)
-        for key, words in in_words(found).items():
-            table.add_row(Text(key), Text(words))
-        stdout_console().print(table)
+        told = in_words(found).items()
+        print_table(("", ""), told, box=None, show_header=False, pad_edge=False)
         _tell_unknown_methods(found)
 
 
@@ -195,14 +190,14 @@ def check(
 
 
 def _tell(answers: dict[str, dict[Refusal, None]]) -> None:
-    table = Table("method", "answer", "rule", "why", box=box.SIMPLE_HEAD)
+    rows: list[tuple[str, ...]] = []
     for method, refusals in answers.items():
         if not refusals:
-            table.add_row(Text(method), "yes")
+            rows.append((method, "yes"))
         for i, refusal in enumerate(refusals):
             head = ("", "") if i else (method, "no")
-            table.add_row(*map(Text, (*head, refusal.rule, refusal.sentence)))
-    stdout_console().print(table)
+            rows.append((*head, refusal.rule, refusal.sentence))
+    print_table(("method", "answer", "rule", "why"), rows)
 
 
 def _not_judged(found: Policy, **given: object) -> Iterable[str]:
@@ -233,9 +228,8 @@ def audit(state: str) -> None:
     """  # noqa: D301 - click reads \b
     with exits():
         rows = SiteState(state, new=False).audit()
-    table = Table("UTC", "what", "run", "by", "rule", "why", box=box.SIMPLE_HEAD)
+    told = []
     for row in rows:
         when = f"{datetime.fromtimestamp(row.time, UTC):%Y-%m-%d %H:%M:%S}"
-        told = (when, row.what, row.run_id, row.submitter or "", row.rule, row.text)
-        table.add_row(*map(Text, told))
-    stdout_console().print(table)
+        told.append((when, row.what, row.run_id, row.submitter or "", row.rule, row.text))
+    print_table(("UTC", "what", "run", "by", "rule", "why"), told)

@@ -40,10 +40,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MOMENT = 0.05  # seconds
 
 
-def _say(text: str) -> None:
-    click.echo(" ".join(text.split()), err=True)
-
-
 class _Interrupt:
     """Raises KeyboardInterrupt at the first signal, and again if a destructor swallowed it."""
 
@@ -134,8 +130,9 @@ class Ended(SystemExit):
 
 
 def _end(code: int, sentence: str) -> NoReturn:
-    _say(f"daskfc: {sentence}")
-    raise Ended(code, " ".join(sentence.split()))
+    sentence = " ".join(sentence.split())
+    click.echo(f"daskfc: {sentence}", err=True)
+    raise Ended(code, sentence)
 
 
 @contextmanager

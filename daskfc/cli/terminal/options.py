@@ -5,11 +5,23 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["of_a_run"]
+__all__ = ["of_a_run", "options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_WHAT = (
+
+def options(*given: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds options, and arguments, to a command in their order."""
+
+    def added(command: F) -> F:
+        for one in reversed(given):
+            command = one(command)
+        return command
+
+    return added
+
+
+of_a_run = options(
     click.argument("pipeline", type=click.Path()),
     click.option(
         "--storage", type=click.Path(), help="Whose data: a storage file (storage/*.yaml)."
@@ -28,10 +40,4 @@ _WHAT = (
         "'seeds=[0, 1]'. May be given several times.",
     ),
 )
-
-
-def of_a_run(command: F) -> F:
-    """Add to a command the pipeline, storage and cluster of a run, and ``--set``."""
-    for add in reversed(_WHAT):
-        command = add(command)
-    return command
+"""Adds to a command the pipeline, storage and cluster of a run, and ``--set``."""

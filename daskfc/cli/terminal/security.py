@@ -1,27 +1,21 @@
 """The options for a command's certificates."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from daskfc.cli.terminal.options import options
 from daskfc.deploy.config.config import SecurityFiles
 from daskfc.errors import InvalidInput
 
 __all__ = ["certificates", "security_options"]
 
-FC = TypeVar("FC", bound=Callable[..., Any])
-
-
-def security_options(command: FC) -> FC:
-    """Add to a command the options for certificates, named as Dask names them."""
-    for option, told in (
-        ("--tls-key", "Its key."),
-        ("--tls-cert", "Who this is: a certificate."),
-        ("--tls-ca-file", "The authority that all trust."),
-    ):
-        command = click.option(option, type=click.Path(), help=told)(command)
-    return command
+security_options = options(
+    click.option("--tls-ca-file", type=click.Path(), help="The authority that all trust."),
+    click.option("--tls-cert", type=click.Path(), help="Who this is: a certificate."),
+    click.option("--tls-key", type=click.Path(), help="Its key."),
+)
+"""Adds to a command the options for certificates, named as Dask names them."""
 
 
 def certificates(options: dict[str, Any]) -> SecurityFiles | None:

@@ -6,17 +6,9 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from daskfc.checks import sentence_of, shown
+from daskfc.checks import Section, checked, shown
 from daskfc.deploy.config.peers import check_identity
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
@@ -55,9 +47,7 @@ def _places(value: Any) -> Any:
 _Host = Annotated[str, AfterValidator(_host)]
 
 
-class _Place(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Place(Section):
     host: _Host | None = None
 
 
@@ -70,10 +60,8 @@ class _Server(_Place):
     workers: int = Field(default=1, ge=1, le=64)  # as in a cluster's file
 
 
-class FederationList(BaseModel):
+class FederationList(Section):
     """The list that `daskfc new` reads: who takes part, where, and how parties are started."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     scheduler: _Scheduler
     server: _Server = _Server()
@@ -83,14 +71,6 @@ class FederationList(BaseModel):
     start: Literal["scripts", "systemd", "compose"] = "scripts"
     keys: Literal["here", "sites"] = "here"
     out: str = Field(default="ca", min_length=1)
-
-    @classmethod
-    def of(cls, content: dict[Any, Any], source: str = "the list") -> "FederationList":
-        """Return the list of a file's content; `source` names it in errors."""
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise InvalidInput(sentence_of(error, source)) from None
 
     @model_validator(mode="after")
     def _folders(self) -> Self:
@@ -144,14 +124,14 @@ class FederationList(BaseModel):
 def read_federation(path: str | os.PathLike[str]) -> FederationList:
     """Read a federation's list; InvalidInput for what no federation can be made of."""
     keys = "the keys 'scheduler', 'clients' and 'submitters'"
-    return FederationList.of(read_mapping(path, "federation", keys=keys), os.fspath(path))
+    return checked(FederationList, read_mapping(path, "federation", keys=keys), os.fspath(path))
 
 
 def read_parties(path: str | os.PathLike[str]) -> tuple[dict[str, str], FederationList | None]:
     """Read the roles by name, in the file's order, and the federation where it is one's list."""
     content = read_mapping(path, "parties", keys="the key 'parties'")
     if "submitters" in content:
-        federation = FederationList.of(content, os.fspath(path))
+        federation = checked(FederationList, content, os.fspath(path))
         return federation.roles, federation
     found = content.get("parties")
     if content.keys() != {"parties"} or not isinstance(found, dict) or not found:

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from daskfc.checks import sentence_of
+from daskfc.checks import Section, checked, sentence_of
 from daskfc.deploy.config.dask_insides import CPU_COUNT
 from daskfc.deploy.config.values import ADDRESS, Address, Bandwidth, Bytes, Dashboard, Seconds
 from daskfc.errors import InvalidInput
@@ -41,11 +41,7 @@ def holds_data(name: str) -> bool:
     return name != SCHEDULER and not _SERVED.fullmatch(name)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class WorkerLimits(_Strict):
+class WorkerLimits(Section):
     """What one party's worker may use: steps at once, threads of a step, bytes."""
 
     nthreads: int = Field(default=1, ge=1)
@@ -60,19 +56,19 @@ class WorkerLimits(_Strict):
         return max(1, min(int(CPU_COUNT) // busy, held))
 
 
-class _SomeLimits(_Strict):
+class _SomeLimits(Section):
     nthreads: int | None = Field(default=None, ge=1)
     blas_threads: int | None = Field(default=None, ge=1)
     memory_limit: Bytes | None = None
 
 
-class ServerShape(_Strict):
+class ServerShape(Section):
     """How many workers divide the server's work of all n² pairs; the first one does all else."""
 
     workers: int = Field(default=1, ge=1, le=64)
 
 
-class LocalCluster(_Strict):
+class LocalCluster(Section):
     """Worker processes on this machine, listening on its loopback address only.
 
     `parties` overrides `worker` by name, "server" for all of its workers. `deadline`: seconds
@@ -83,13 +79,13 @@ class LocalCluster(_Strict):
     cluster: Literal["local"]
     worker: WorkerLimits = WorkerLimits()
     server: ServerShape = ServerShape()
-    parties: dict[str, _SomeLimits] = {}
+    parties: dict[str, _SomeLimits] = Field(default_factory=dict)
     deadline: Seconds = 60.0
     startup: Seconds = 60.0
     latency: float = Field(default=0.0, ge=0, le=60, allow_inf_nan=False)
     bandwidth: Bandwidth = None
     dashboard: Dashboard = None
-    dask: dict[str, Any] = {}
+    dask: dict[str, Any] = Field(default_factory=dict)
 
     def limits(self, party: str) -> WorkerLimits:
         """Return the limits of one party."""
@@ -100,7 +96,7 @@ class LocalCluster(_Strict):
         return self.worker.model_copy(update=changes)
 
 
-class SecurityFiles(_Strict):
+class SecurityFiles(Section):
     """Paths of PEM files for TLS, relative to the cluster's file: authority, certificate, key."""
 
     ca: str
@@ -112,7 +108,7 @@ class SecurityFiles(_Strict):
         return SecurityFiles(**{name: _below(folder, path) for name, path in self})
 
 
-class SshHost(_Strict):
+class SshHost(Section):
     """Where one side runs, and what it is started with there.
 
     `store`, `workspace`, `policy` and `security` are paths there; a client's store is by default
@@ -130,7 +126,7 @@ class SshHost(_Strict):
     security: SecurityFiles | None = None
 
 
-class SshStart(_Strict):
+class SshStart(Section):
     """How a scheduler and its parties are started by SSH, on `hosts` by party name or "scheduler".
 
     `known_hosts` is OpenSSH's file of all hosts' keys, without which no host is trusted.
@@ -143,7 +139,7 @@ class SshStart(_Strict):
     hosts: dict[str, SshHost]
 
 
-class TrustedStart(_Strict):
+class TrustedStart(Section):
     """How parties are started beside the plain workers of a Dask cluster that others run.
 
     `stores` and `policies` are paths or URLs at the worker; `memory_limit` is for each party's own
@@ -151,11 +147,11 @@ class TrustedStart(_Strict):
     """
 
     stores: dict[str, str] = Field(min_length=1)
-    policies: dict[str, str] = {}
+    policies: dict[str, str] = Field(default_factory=dict)
     memory_limit: Bytes = 2_000_000_000
 
 
-class ExistingCluster(_Strict):
+class ExistingCluster(Section):
     """A running scheduler, whose workers are parties that their sites started.
 
     The address is `scheduler`, or is in `scheduler_file`, relative to the cluster's file. `expect`
@@ -175,7 +171,7 @@ class ExistingCluster(_Strict):
     connect: Seconds = 15.0
     ssh: SshStart | None = None
     trusted: TrustedStart | None = None
-    dask: dict[str, Any] = {}
+    dask: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _certified(self) -> Self:
@@ -204,14 +200,11 @@ class ExistingCluster(_Strict):
 
     def at(self, address: str) -> "ExistingCluster":
         """Return this cluster with an address read from its file; ``tls://`` needs certificates."""
-        try:
-            changes = {"scheduler": address, "scheduler_file": None}
-            return ExistingCluster.model_validate({**self.model_dump(), **changes})
-        except ValidationError as error:
-            raise InvalidInput(sentence_of(error, str(self.scheduler_file))) from None
+        changed = {**self.model_dump(), "scheduler": address, "scheduler_file": None}
+        return checked(ExistingCluster, changed, str(self.scheduler_file))
 
 
-class SshCluster(_Strict):
+class SshCluster(Section):
     """A file with ``cluster: ssh``: an `ExistingCluster`, and how it is started, an `SshStart`."""
 
     cluster: Literal["ssh"]
@@ -225,7 +218,7 @@ class SshCluster(_Strict):
     deadline: Seconds = 60.0
     startup: Seconds = 300.0
     connect: Seconds = 60.0
-    dask: dict[str, Any] = {}
+    dask: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -21,14 +21,12 @@ _FROM_ONE = 512  # parties behind one address that all start at once have a few 
 
 
 class Unfinished:
-    """The connections to a server without a request so far, each ended after `seconds`.
+    """The connections to a server without a request so far, each ended after 15 seconds.
 
-    An address may have `from_one` (one more ends its oldest), all together half of the descriptors.
+    An address may have 512 (one more ends its oldest), all together half of the descriptors.
     """
 
-    def __init__(self, seconds: float = _SECONDS, from_one: int = _FROM_ONE) -> None:
-        self._seconds = seconds
-        self._from_one = from_one
+    def __init__(self) -> None:
         self._most = allow_many_descriptors() // 2
         # In the order in which they came: all, with what will end each, and those of an address.
         self._open: dict[Any, tuple[str, asyncio.TimerHandle]] = {}
@@ -51,12 +49,12 @@ class Unfinished:
         server.handle_stream = handle_stream
 
     def _begin(self, stream: Any, host: str) -> None:
-        if len(self._of[host]) >= self._from_one:
-            logger.warning("%s has %d connections that ask nothing", host, self._from_one)
+        if len(self._of[host]) >= _FROM_ONE:
+            logger.warning("%s has %d connections that ask nothing", host, _FROM_ONE)
             self._end(next(iter(self._of[host])))
         elif len(self._open) >= self._most:
             self._end(next(iter(self._open)))
-        timer = asyncio.get_running_loop().call_later(self._seconds, self._end, stream)
+        timer = asyncio.get_running_loop().call_later(_SECONDS, self._end, stream)
         self._open[stream] = (host, timer)
         self._of[host][stream] = None
 

@@ -76,10 +76,9 @@ class Side:
         self.wait()
 
 
-def tls_options(folder: str) -> list[str]:
-    """Return the options of a command for the certificates in a folder."""
-    names = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
-    return [word for option, name in names.items() for word in (option, f"{folder}/{name}")]
+def tls_options(ca: str, cert: str, key: str) -> list[str]:
+    """Return the options of a command for its certificates."""
+    return ["--tls-ca-file", ca, "--tls-cert", cert, "--tls-key", key]
 
 
 def run_beside(
@@ -92,9 +91,10 @@ def run_beside(
     with scratch_folder() as folder:
         for name, content in files.items():
             write_private(folder / name, content)
+        tls = tls_options(*(f"{folder}/{one}.pem" for one in ("ca", "cert", "key")))
         policy = os.environ.get(_POLICY) or policy
         own = [] if policy is None else ["--policy", policy]
-        side = _sides[token] = Side([*words, *own, *tls_options(str(folder))])
+        side = _sides[token] = Side([*words, *own, *tls])
         try:
             side.wait()
         finally:

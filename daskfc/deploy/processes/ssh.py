@@ -9,8 +9,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from daskfc.deploy.config.config import SCHEDULER, SecurityFiles, SshHost, SshStart, holds_data
+from daskfc.deploy.config.config import SCHEDULER, SshHost, SshStart, holds_data
 from daskfc.deploy.config.dask_insides import LoopRunner, get_address_host_port
+from daskfc.deploy.processes.beside import tls_options
 from daskfc.errors import ClusterError, InvalidInput
 
 __all__ = ["SshParties", "command_of"]
@@ -33,18 +34,13 @@ def command_of(name: str, host: SshHost, scheduler: str) -> str:
         for option in ("store", "workspace", "policy"):
             if (value := getattr(host, option)) is not None:
                 words += [f"--{option}", value]
-    words += _tls(host.security)
+    if (files := host.security) is not None:
+        words += tls_options(files.ca, files.cert, files.key)
     # exec leaves no process of the shell: signals of the terminal reach daskfc.
     command = f"umask 077; exec {shlex.join([host.python, '-m', 'daskfc', *words])}"
     if holds_data(name) and host.store is None:
         command += f' --store "${{DASKFC_STORE:?the store of {name}}}"'
     return command
-
-
-def _tls(files: SecurityFiles | None) -> list[str]:
-    if files is None:
-        return []
-    return ["--tls-ca-file", files.ca, "--tls-cert", files.cert, "--tls-key", files.key]
 
 
 @dataclass

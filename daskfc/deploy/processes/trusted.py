@@ -127,16 +127,14 @@ class TrustedParties:
 
     def _certificate(self, role: str, name: str) -> SecurityFiles:
         self._authority.issue(role, name, days=_DAYS)
-        folder = self._authority.folder_of(name)
-        return SecurityFiles(
-            ca=str(folder / "ca.pem"), cert=str(folder / "cert.pem"), key=str(folder / "key.pem")
-        )
+        files = SecurityFiles(ca="ca.pem", cert="cert.pem", key="key.pem")
+        return files.below(str(self._authority.folder_of(name)))
 
     def _started_scheduler(self, folder: Path) -> str:
-        self._certificate(SCHEDULER, SCHEDULER)
         file = str(folder / "scheduler.json")
         words = ["scheduler", "--host", self._own_host(), "--port", "0", "--scheduler-file", file]
-        words += tls_options(str(self._authority.folder_of(SCHEDULER)))
+        files = self._certificate(SCHEDULER, SCHEDULER)
+        words += tls_options(files.ca, files.cert, files.key)
         scheduler = Side(words)
         self._stack.callback(scheduler.close)
         with contextlib.suppress(ClusterError):

@@ -163,10 +163,7 @@ class Rehearsal(Federation):
     def foresee(self, needs: Mapping[str, int], what: str) -> None:
         """Note what parties will need; see `Federation.foresee`."""
         for party, n_bytes in needs.items():
-            self._needs(party, n_bytes, what)
-
-    def _needs(self, party: str, n_bytes: int, what: str) -> None:
-        self.memory[party] = max(self.memory.get(party, (0, "")), (n_bytes, what))
+            self.memory[party] = max(self.memory.get(party, (0, "")), (n_bytes, what))
 
     def _reaches(self, time: float, depth: int) -> None:
         self.clock, self.depth = max(self.clock, time), max(self.depth, depth)
@@ -205,20 +202,12 @@ class Rehearsal(Federation):
     def cancel(self, handles: Any) -> None:
         """Do nothing."""
 
-    def fetch(self, sent: Sent, timeout: float | None = None) -> Message:
-        """Return a published message, which travels now."""
-        shadow = sent.futures[CALLER]
-        self._reaches(*self._travel(shadow))
-        message: Message = shadow.value
-        return message
-
     def fetch_all(self, sent: Iterable[Sent], timeout: float | None = None) -> list[Message]:
         """Return published messages, which travel now."""
-        return [self.fetch(one) for one in sent]
-
-    def peak_memory(self) -> dict[str, int]:
-        """Return the bytes in `memory`."""
-        return {party: needed for party, (needed, _) in self.memory.items()}
+        shadows = [one.futures[CALLER] for one in sent]
+        for shadow in shadows:
+            self._reaches(*self._travel(shadow))
+        return [shadow.value for shadow in shadows]
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -317,7 +306,7 @@ class Rehearsal(Federation):
             return None
         table = own.n_samples * own.n_features * 8 if own is not None else 0
         needed = self.process_bytes + table + _held(given) + _held(value)
-        self._needs(party, needed, f"step {step_name(plain)!r}")
+        self.foresee({party: needed}, f"step {step_name(plain)!r}")
         return value
 
     def _filled(self, what: str, step: Step, party: str) -> Any:

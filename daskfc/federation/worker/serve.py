@@ -4,9 +4,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from daskfc.checks import sentence_of
+from daskfc.checks import checked
 from daskfc.deploy.certificates.issued import Issued
 from daskfc.deploy.config.config import SecurityFiles, WorkerLimits, needs_certificates
 from daskfc.deploy.config.peers import is_loopback
@@ -144,12 +142,8 @@ def serve_party(
             raise InvalidInput(f"party {name!r} needs a store. Give its URL with --store.")
         held = ClientStore.open(store)
         check_owner(held.name, name, store)
-    try:
-        limits = WorkerLimits.model_validate(
-            {"nthreads": nthreads, "blas_threads": blas_threads, "memory_limit": memory_limit}
-        )
-    except ValidationError as error:
-        raise InvalidInput(sentence_of(error, f"party {name!r}")) from None
+    asked = {"nthreads": nthreads, "blas_threads": blas_threads, "memory_limit": memory_limit}
+    limits = checked(WorkerLimits, asked, f"party {name!r}")
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         if workspace is not None:

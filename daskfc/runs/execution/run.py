@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 from rich.console import Console
 
-from daskfc.deploy import load_cluster
 from daskfc.errors import InvalidInput
 from daskfc.federation.driver.stage import shown_in_cell
 from daskfc.federation.identity.pseudonyms import Pseudonyms
@@ -21,8 +20,8 @@ from daskfc.runs.execution.execution import execute
 from daskfc.runs.outcome.folder import RunFolder, digests_of
 from daskfc.runs.outcome.status import KeptProgress
 from daskfc.runs.outcome.summary import unfinished_summary
-from daskfc.runs.pipeline.config import Pipeline, load_pipeline
-from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline, checked_again
+from daskfc.runs.pipeline.config import Pipeline
+from daskfc.runs.pipeline.methods import CheckedPipeline, checked_again
 from daskfc.runs.pipeline.parties import Progress, Source, locate
 from daskfc.runs.pipeline.remarks import check_bound, data_warnings
 from daskfc.runs.planning.plan import check_memory
@@ -144,7 +143,7 @@ folder of a run, for example runs/<name>.
         folder = self._folder
         telling = shown_in_cell(self.name) if progress is None else nullcontext(progress)
         with folder.claim(), telling as told:
-            tell = KeptProgress(folder.path, told or _silent)
+            tell = KeptProgress(folder.path, told)
             record = folder.record
             if record["status"] == "done":
                 folder.drop_work()  # if it was killed just after it was done
@@ -288,12 +287,8 @@ folder of a run, for example runs/<name>.
         return run_in_html(self.name, self.summary, str(self.folder))
 
 
-def _silent(stage: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
-
-
-def _name_of(source: object, otherwise: str) -> str:
-    return Path(fspath(source)).stem if isinstance(source, str | PathLike) else otherwise
+def _name_of(source: object) -> str:
+    return Path(fspath(source)).stem if isinstance(source, str | PathLike) else ""
 
 
 def _source_of(source: object) -> str | None:
@@ -344,29 +339,24 @@ def prepare(
     InvalidInput
         For the first rule that the input breaks; no folder is made then.
     """
-    definition = load_pipeline(pipeline, params=params, overrides=overrides)
-    definition = check_pipeline(definition).pipeline  # first: stores may take a while to build
+    sources = {"pipeline": pipeline, "storage": storage, "cluster": cluster}
+    told = {f"{key}_source": _source_of(one) for key, one in sources.items()}
+    stems = [_name_of(pipeline), _name_of(storage)]
     if since is not None:
         earlier_run(since, None)
-    located = locate(storage, cluster, progress, definition.prepare)
-    parties = located.record
-    checked = check_pipeline(
-        definition,
-        n_clients=parties.get("n_clients"),
-        n_samples=parties.get("n_samples"),
-        stores=located.stores,
+    located = locate(
+        pipeline, storage, cluster, params=params, overrides=overrides, progress=progress
     )
+    checked, definition = located.checked, located.checked.pipeline
     remarks = {}
     if located.stores is not None:
         check_bound(checked, located.stores)
         remarks["warnings"] = data_warnings(checked, located.stores)
-        check_memory(checked, located.stores, load_cluster(cluster))
+        check_memory(checked, located.stores, located.cluster)
     record = {
-        "pipeline_source": _source_of(pipeline),
-        "storage_source": _source_of(storage),
-        "cluster_source": _source_of(cluster),
+        **told,
         "pipeline": definition.as_dict(),
-        **parties,
+        **located.record,
         "seeds": list(definition.seeds),
         "versions": _versions(),
         **remarks,
@@ -380,8 +370,7 @@ def prepare(
         record["run_key"] = run_key
     if name is None:
         now = datetime.now().strftime("%Y%m%d-%H%M%S-%f")[:-3]
-        stems = (_name_of(pipeline, definition.method), _name_of(storage, ""), now)
-        name = "-".join(stem for stem in stems if stem)
+        name = "-".join(filter(None, [stems[0] or definition.method, stems[1], now]))
     made = Run(RunFolder.create(runs_dir, name, record).path)
     made._checked = checked
     return made

@@ -93,11 +93,7 @@ got 'nightly-{day}'. Correct it.
     if keep is not None:
         check_keep(run_key, keep)
     found = find_or_prepare(
-        pipeline,
-        run_key=run_key,
-        runs_dir=runs_dir,
-        progress=progress,
-        **where,
+        pipeline, run_key=run_key, runs_dir=runs_dir, progress=progress, **where
     )
     finish(found, progress)
     if keep is not None:

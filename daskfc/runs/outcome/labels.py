@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -18,27 +17,11 @@ from daskfc.runs.outcome.folder import RunFolder
 from daskfc.stores import ClientStore
 from daskfc.stores.building.looking import cells_at
 
-__all__ = ["beside", "labels_table", "name_of_samples", "site_labels", "write_tables"]
+__all__ = ["beside", "name_of_samples", "site_labels", "write_tables"]
 
 _KEYS = "labels.keys.json"  # where clients share samples: the key of their pseudonyms, wrapped
 _NAMES = ("pseudonym", "sample_id")
 _PSEUDONYM = re.compile(r"([0-9a-f]{12})-[0-9a-f]{24}")
-
-
-def labels_table(labels: xr.DataArray, pipeline: Mapping[str, Any], name: str) -> pd.DataFrame:
-    """Return the labels of all fits, one row a sample; "cluster" is the first fit's."""
-    columns: dict[str, Any] = {
-        name: labels["sample_id"].to_numpy().astype(object),
-        "client": labels["client"].to_numpy().astype(object),
-    }
-    own, first = pipeline["method"], pipeline["seeds"][0]
-    columns["cluster"] = labels.sel(algorithm=own, seed=first).to_numpy()
-    for algorithm in labels["algorithm"].to_numpy().tolist():
-        for seed in labels["seed"].to_numpy().tolist():
-            if (algorithm, seed) != (own, first):
-                values = labels.sel(algorithm=algorithm, seed=seed).to_numpy()
-                columns[f"{algorithm} seed {seed}"] = values
-    return pd.DataFrame(columns)
 
 
 def name_of_samples(names: Pseudonyms | None) -> str:
@@ -48,21 +31,29 @@ def name_of_samples(names: Pseudonyms | None) -> str:
 
 def write_tables(folder: RunFolder, labels: xr.DataArray) -> None:
     """Write ``labels.csv``, ``labels.parquet`` and, where samples are shared, wrapped keys."""
-    record = folder.record
-    names = pseudonyms_of(record.get("pseudonyms"))
-    table = labels_table(labels, record["pipeline"], name_of_samples(names))
+    table, names = _table_of(folder, labels)
     folder.write_text("labels.csv", csv_text(table))
     folder.write_bytes("labels.parquet", table.to_parquet(index=False))
     if names is not None and names.keys:
         folder.write_text(_KEYS, json.dumps(names.as_dict(), indent=2) + "\n")
 
 
-def _of_folder(path: Path) -> tuple[pd.DataFrame, Pseudonyms | None]:
-    folder = RunFolder(path)
+def _table_of(folder: RunFolder, labels: xr.DataArray) -> tuple[pd.DataFrame, Pseudonyms | None]:
+    """Return the labels of all fits, one row a sample, "cluster" the first fit's; and the names."""
     record = folder.record
     names = pseudonyms_of(record.get("pseudonyms"))
-    labels = folder.read_labels()["labels"]
-    return labels_table(labels, record["pipeline"], name_of_samples(names)), names
+    columns: dict[str, Any] = {
+        name_of_samples(names): labels["sample_id"].to_numpy().astype(object),
+        "client": labels["client"].to_numpy().astype(object),
+    }
+    own, first = record["pipeline"]["method"], record["pipeline"]["seeds"][0]
+    columns["cluster"] = labels.sel(algorithm=own, seed=first).to_numpy()
+    for algorithm in labels["algorithm"].to_numpy().tolist():
+        for seed in labels["seed"].to_numpy().tolist():
+            if (algorithm, seed) != (own, first):
+                values = labels.sel(algorithm=algorithm, seed=seed).to_numpy()
+                columns[f"{algorithm} seed {seed}"] = values
+    return pd.DataFrame(columns), names
 
 
 def _of_file(path: Path) -> tuple[pd.DataFrame, Pseudonyms | None]:
@@ -155,7 +146,11 @@ def site_labels(
     >>> site_labels("runs/night/labels.csv", "hospital-a.zarr")  # doctest: +SKIP
     """
     path = Path(fspath(source))
-    table, names = _of_folder(path) if path.is_dir() else _of_file(path)
+    if path.is_dir():
+        folder = RunFolder(path)
+        table, names = _table_of(folder, folder.read_labels()["labels"])
+    else:
+        table, names = _of_file(path)
     own = ClientStore.open(store)
     of = own if samples is None else ClientStore.open(samples)
     if of.name != own.name:

@@ -33,14 +33,15 @@ _COLUMNS = (
 class KeptProgress:
     """Pass progress on and write it at most once a second; a claim removes the file in the end."""
 
-    def __init__(self, folder: Path, told: Callable[[str, int, int], None]) -> None:
+    def __init__(self, folder: Path, told: Callable[[str, int, int], None] | None) -> None:
         self._path = folder / _PROGRESS
         self._told = told
         self._last = float("-inf")
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Report how far a stage is; see `daskfc.runs.pipeline.parties.Progress`."""
-        self._told(stage, done, total)
+        if self._told is not None:
+            self._told(stage, done, total)
         if isinstance(stage, Notice) or time.monotonic() - self._last < _EVERY_S:
             return
         self._last = time.monotonic()

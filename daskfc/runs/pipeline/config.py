@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from daskfc.checks import sentence_of
+from daskfc.checks import Section, checked
 from daskfc.errors import InvalidInput
 from daskfc.metrics import METRICS
 from daskfc.naming import known_name
@@ -19,7 +19,7 @@ __all__ = ["Pipeline", "load_pipeline"]
 Seed = Annotated[int, Field(ge=0, strict=True)]
 
 
-class Pipeline(BaseModel):
+class Pipeline(Section):
     """What to run: one method, what to compare it with, how to score it, which seeds.
 
     Parameters
@@ -62,11 +62,9 @@ class Pipeline(BaseModel):
     (0,)
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     method: str
-    params: dict[str, Any] = {}
-    compare: dict[str, dict[str, Any]] = {}
+    params: dict[str, Any] = Field(default_factory=dict)
+    compare: dict[str, dict[str, Any]] = Field(default_factory=dict)
     prepare: tuple[Any, ...] = ()
     metrics: tuple[str, ...] = tuple(METRICS)
     map: Annotated[bool, Field(strict=True)] = True
@@ -74,7 +72,7 @@ class Pipeline(BaseModel):
     ids: Literal["pseudonyms", "clear"] = "pseudonyms"
     profiles: dict[str, Any] | None = None
     smallest: Smallest | None = None
-    choose: dict[str, Any] = {}
+    choose: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("prepare", mode="before")
     @classmethod
@@ -210,10 +208,7 @@ def load_pipeline(
     for key in ("params", "compare"):
         if tree.get(key, {}) is None:  # `params:` with nothing after it
             tree[key] = {}
-    try:
-        return Pipeline.model_validate(tree)
-    except ValidationError as error:
-        raise InvalidInput(sentence_of(error, name)) from None
+    return checked(Pipeline, tree, name)
 
 
 def _copied(tree: Any) -> Any:

@@ -46,20 +46,16 @@ _MOST = 12  # ours: clusters that "auto" goes up to
 class CheckedPipeline:
     """A pipeline that can run, with its estimators.
 
-    `estimators` is by method, the run's own first, with its first seed and, where the number of
+    `estimators` is by method, the run's `own` first, with its first seed and, where the number of
     clusters is to be chosen, the least. `choices` has the pipeline for each such number.
     """
 
     pipeline: Pipeline
+    own: BaseEstimator
     estimators: Mapping[str, BaseEstimator]
     prepare: Prepare
     profile: Profile | None
     choices: Mapping[int, "CheckedPipeline"] = field(default_factory=dict)
-
-    @property
-    def own(self) -> BaseEstimator:
-        """The estimator of the run's own method."""
-        return self.estimators[self.pipeline.method]
 
 
 def known_methods() -> dict[str, type[BaseEstimator]]:
@@ -262,7 +258,7 @@ def _made(pipeline: Pipeline, n_samples: int | None) -> CheckedPipeline:
     def with_estimators(one: Pipeline) -> CheckedPipeline:
         methods = (one.method, *one.compare)
         estimators = {method: estimator_of(one, method, one.seeds[0]) for method in methods}
-        return CheckedPipeline(one, estimators, prepare, profile)
+        return CheckedPipeline(one, estimators[one.method], estimators, prepare, profile)
 
     if candidates is None:
         return with_estimators(pipeline)
@@ -274,7 +270,7 @@ def _made(pipeline: Pipeline, n_samples: int | None) -> CheckedPipeline:
     check_choice(least.own, pipeline.choose.get("by"))
     if "seeds" in pipeline.choose:
         check_seeds(pipeline.choose["seeds"])
-    return CheckedPipeline(pipeline, least.estimators, prepare, profile, choices)
+    return CheckedPipeline(pipeline, least.own, least.estimators, prepare, profile, choices)
 
 
 def check_pipeline(

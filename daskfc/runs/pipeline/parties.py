@@ -1,4 +1,4 @@
-"""Find the clients' stores by the storage and cluster files, and open the federation."""
+"""Check a pipeline, find the clients' stores by two other files, and open the federation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from daskfc.deploy import load_cluster
+from daskfc.deploy import ClusterConfig, load_cluster
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.federation.driver.opening import who_takes_part
+from daskfc.runs.pipeline.config import Pipeline, load_pipeline
 from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
-from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
@@ -26,26 +26,34 @@ Source = str | PathLike[str] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Located:
-    """What is known of the parties before any of them starts.
+    """A pipeline, and what is known of its parties before any of them starts.
 
     `record` is for ``run.json``: ``storage`` (absolute URLs), ``contents`` (digest of each store),
     ``cluster``, ``n_clients``, ``n_samples``; `stores` is None where they cannot be read from here.
     """
 
+    checked: CheckedPipeline
+    cluster: ClusterConfig
     record: dict[str, Any]
     stores: Mapping[str, ClientStore] | None = None
 
 
 def locate(
+    pipeline: Source | Pipeline,
     storage: Source | None,
     cluster: Source | None,
+    *,
+    params: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
     progress: Progress | None = None,
-    prepare: Sequence[Any] = (),
 ) -> Located:
-    """Find every client's store and build missing ones, with gaps if `prepare` has impute.
+    """Check a pipeline, then find every client's store, build missing ones, and check it by these.
 
-    On a running cluster only the clients are named.
+    A pipeline that imputes has them built with gaps. On a running cluster only the clients are
+    named.
     """
+    # First by itself: stores may take a while to build.
+    checked = check_pipeline(load_pipeline(pipeline, params=params, overrides=overrides))
     where = load_cluster(cluster)
     found: dict[str, Any] = {"cluster": where.model_dump(mode="json")}
     loaded = None
@@ -54,9 +62,8 @@ def locate(
     if where.cluster == "existing":
         # The sites' own stores may be out of reach here, so only the clients' names count.
         names = list(who_takes_part(where, loaded.client_names() if loaded else None))
-        return Located(
-            {**found, "storage": {"clients": names}, "contents": {}, "n_clients": len(names)}
-        )
+        found |= {"storage": {"clients": names}, "contents": {}, "n_clients": len(names)}
+        return Located(check_pipeline(checked.pipeline, n_clients=len(names)), where, found)
     if loaded is None:
         raise InvalidInput(
             "a run on workers that it starts itself needs to know whose data. Give "
@@ -67,21 +74,17 @@ def locate(
         if progress is not None:
             progress("building the stores", done, total)
 
-    imputes = "impute" in [name for name, _ in Prepare(prepare).steps]
+    imputes = "impute" in [name for name, _ in checked.prepare.steps]
     urls = loaded.ensure(progress=told, gaps=imputes)
     stores = loaded.open()
-    return Located(
-        {
-            **found,
-            "storage": {"clients": {name: {"store": url} for name, url in urls.items()}},
-            "contents": {
-                name: store.attributes.get("content_digest") for name, store in stores.items()
-            },
-            "n_clients": len(stores),
-            "n_samples": number_of_samples(stores),
-        },
-        stores,
-    )
+    sizes: dict[str, Any] = {"n_clients": len(stores), "n_samples": number_of_samples(stores)}
+    digests = {name: store.attributes.get("content_digest") for name, store in stores.items()}
+    found |= {
+        "storage": {"clients": {name: {"store": url} for name, url in urls.items()}},
+        "contents": digests,
+        **sizes,
+    }
+    return Located(check_pipeline(checked.pipeline, **sizes, stores=stores), where, found, stores)
 
 
 def _check_unchanged(record: Mapping[str, Any]) -> None:

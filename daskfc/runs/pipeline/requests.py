@@ -1,6 +1,5 @@
 """Make the requests of a pipeline to the sites: one for each start of each method."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from daskfc.federation.driver.requests import request_for
@@ -14,15 +13,10 @@ _ASK_NOTHING = ("log", "clip", "smooth")  # steps of a preparation that need not
 
 
 def requests_of(
-    pipeline: Pipeline,
-    *,
-    submitter: str | None = None,
-    n_clients: int | None = None,
-    n_samples: int | None = None,
-    columns: Sequence[str] | None = None,
+    pipeline: Pipeline, *, submitter: str | None = None, n_clients: int | None = None
 ) -> tuple[RunRequest, ...]:
-    """Return all requests of a pipeline to every site; `columns` None means all."""
-    checked = check_pipeline(pipeline, n_samples=n_samples)
+    """Return all requests of a pipeline to every site."""
+    checked = check_pipeline(pipeline)
     tried = list(checked.choices.values()) or [checked]
     prepare = checked.prepare
     # Preparations and profiles are masked sums, whatever the method is.
@@ -43,7 +37,6 @@ def requests_of(
                     clear_ids=pipeline.ids == "clear",
                     **({"masked": True} if summed else {}),
                     preparation=preparation,
-                    columns=None if columns is None else tuple(columns),
                     smallest=smallest,
                 )
             )

@@ -2,14 +2,14 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from sklearn.base import clone
 
-from daskfc.deploy import ClusterConfig, LocalCluster, load_cluster
+from daskfc.deploy import ClusterConfig, LocalCluster
 from daskfc.errors import DaskfcError, InvalidInput, ResourceRefused
 from daskfc.federation import SERVER, FederatedClusterer
 from daskfc.federation.driver.agreement import agree_on_pseudonyms
@@ -23,7 +23,7 @@ from daskfc.html_tables import html_table
 from daskfc.runs.outcome.communication import communication_of, ledger_frame
 from daskfc.runs.outcome.evaluate import evaluation_labels
 from daskfc.runs.outcome.folder import without_nan
-from daskfc.runs.pipeline.config import Pipeline, load_pipeline
+from daskfc.runs.pipeline.config import Pipeline
 from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.runs.pipeline.parties import Progress, Source, locate
 from daskfc.runs.pipeline.promises import privacy_of
@@ -101,10 +101,7 @@ class Planned:
                 party: {"bytes": needed, "for": what}
                 for party, (needed, what) in self.memory.items()
             },
-            "assumed": [
-                {"what": one.what, "value": one.value, "at_most": one.at_most}
-                for one in self.assumptions
-            ],
+            "assumed": [asdict(one) for one in self.assumptions],
             "choices": dict(self.choices),
             "privacy": self.privacy,
             "noise": None if self.noise is None else dict(self.noise),
@@ -227,23 +224,24 @@ def plan(
     daskfc.errors.InvalidInput: the 'tile' parameter of OmniFC must be a whole number of at least \
 1, or None; got 0.
     """
-    definition = load_pipeline(pipeline, params=params, overrides=overrides)
-    definition = check_pipeline(definition).pipeline
-    stores = _stores(storage, cluster, progress, definition.prepare)
-    n_samples = {name: store.n_samples for name, store in stores.items()}
-    checked = check_pipeline(
-        definition, n_clients=len(stores), n_samples=number_of_samples(stores), stores=stores
+    located = locate(
+        pipeline, storage, cluster, params=params, overrides=overrides, progress=progress
     )
+    checked, where, stores = located.checked, located.cluster, located.stores
+    if stores is None:
+        stores = _stores_of(storage, where)
+        sizes: dict[str, Any] = {"n_clients": len(stores), "n_samples": number_of_samples(stores)}
+        checked = check_pipeline(checked.pipeline, **sizes, stores=stores)
     if checked.choices:
         raise InvalidInput(
             "a plan is for one number of clusters; got several to choose from. Give one, as "
             "--set params.n_clusters=3: a choice costs as much again for each number that is tried."
         )
-    where, on = load_cluster(cluster), network or Network()
-    limits = _limits(where, stores)
+    on, limits = network or Network(), _limits(where, stores)
     parts = _parts(checked, stores, limits, network=on, assumed=dict(assumed or {}))
     _check_assumed(assumed or {}, parts)
-    return Plan(definition, n_samples, limits, on, parts)
+    n_samples = {name: store.n_samples for name, store in stores.items()}
+    return Plan(checked.pipeline, n_samples, limits, on, parts)
 
 
 def check_memory(
@@ -315,16 +313,8 @@ def _parts(
     return tuple(parts)
 
 
-def _stores(
-    storage: Source | None,
-    cluster: Source | None,
-    progress: Progress | None,
-    prepare: tuple[Any, ...],
-) -> Mapping[str, ClientStore]:
-    """Open every client's store, for a running cluster too if its stores can be read here."""
-    located = locate(storage, cluster, progress, prepare)
-    if located.stores is not None:
-        return located.stores
+def _stores_of(storage: Source | None, where: ClusterConfig) -> Mapping[str, ClientStore]:
+    """Open the stores of a running cluster's clients, if they can be read here."""
     wanted = "a storage file whose stores can be read here, such as made-up ones of the same sizes"
     if storage is None:
         raise InvalidInput(
@@ -338,7 +328,7 @@ def _stores(
             f"a plan reads the sizes of the clients' stores, which it cannot here: {error} Plan "
             f"with {wanted}."
         ) from None
-    names = who_takes_part(load_cluster(cluster), tuple(stores))  # type: ignore[arg-type]
+    names = who_takes_part(where, tuple(stores))  # type: ignore[arg-type]
     return {name: stores[name] for name in names}
 
 

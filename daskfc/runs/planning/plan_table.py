@@ -10,7 +10,7 @@ from rich.text import Text
 
 from daskfc.federation.messages.declaration import CALLER
 from daskfc.runs.planning.plan import LEFT_OUT, Plan, Planned
-from daskfc.runs.report.table import noise_in_words, seconds_in_words, titled_table
+from daskfc.runs.report.table import message_rows, noise_in_words, seconds_in_words, titled_table
 
 __all__ = ["print_plan"]
 
@@ -62,17 +62,12 @@ def _overview(found: Plan) -> Table:
 
 
 def _messages(part: Planned) -> Table:
-    table = titled_table(
+    kinds = message_rows(part.communication)[:-1]
+    return titled_table(
         f"What would leave a party in one fit of {part.name}, and what it tells",
         "message", "route", "protection", "reveals", "count", "on the wire",
-        right_from=4,
+        rows=[[*row[:5], row[6]] for row in kinds], right_from=4,
     )  # fmt: skip
-    for name, row in part.communication["by_message"].items():
-        table.add_row(
-            Text(name), Text(row["route"]), Text(row["protection"]), Text(row["reveals"]),
-            f"{row['messages']:,}", decimal(row["wire_bytes"]),
-        )  # fmt: skip
-    return table
 
 
 def _parties(part: Planned, limits: Mapping[str, int | None]) -> Table:

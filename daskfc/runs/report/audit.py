@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from daskfc.errors import InvalidInput
-from daskfc.federation.ledger.chain import Chain, read_chain
+from daskfc.federation.ledger.chain import read_chain
 from daskfc.federation.messages.declaration import CALLER
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.report.ledgers_compared import Compared, Line, Read, messages, named
@@ -120,7 +120,7 @@ folder of a run, for example runs/<name>.
     for name, places in given.items():
         chains = [read_chain(path) for path in _files(name, places)]
         if collected:  # a site's folder may have the ledgers of many runs
-            chains = [chain for chain in chains if _speaks_of(chain, collected)]
+            chains = [one for one in chains if collected & {line.get("run") for line in one.lines}]
         read.append(Read(name, chains, collected or None))
     if not read:
         raise InvalidInput(
@@ -175,10 +175,6 @@ def _files(name: str, places: Iterable[str | PathLike[str]]) -> list[Path]:
             )
         found += below
     return found
-
-
-def _speaks_of(chain: Chain, runs: frozenset[str]) -> bool:
-    return any(line.get("run") in runs for line in chain.lines)
 
 
 def _alone(party: Read, agreed: str | None) -> Iterator[str]:

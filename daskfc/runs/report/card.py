@@ -24,6 +24,7 @@ def card_of(folder: RunFolder) -> dict[str, Any]:
     summary, ledger, pipeline = folder.summary, folder.read_ledger(), record["pipeline"]
     sites = (summary.get("quality") or {}).get("by_client", {})
     privacy, profiles = summary.get("privacy") or {}, summary.get("profiles") or {}
+    where = (record.get("cluster") or {}).get("cluster", "local")
     facts = {
         "run": record["run_id"],
         "title": record.get("title") or record["run_id"],
@@ -41,7 +42,7 @@ def card_of(folder: RunFolder) -> dict[str, Any]:
         "n_sites": summary["n_clients"],
         "sites": {name: sum(own.values()) for name, own in sites.items()},
         "columns": sorted(profiles.get("columns", ())),
-        "where": "local" if _is_local(record) else "sites",
+        "where": "local" if where == "local" else "sites",
         "policy": {
             "raw": bool(len(ledger)) and "raw" in set(ledger["protection"]),
             "ids": pipeline.get("ids", "pseudonyms"),
@@ -62,11 +63,6 @@ def card_of(folder: RunFolder) -> dict[str, Any]:
         },
     }
     return dict(without_places(facts))
-
-
-def _is_local(record: Mapping[str, Any]) -> bool:
-    """Whether all stores were read on the caller's machine."""
-    return bool((record.get("cluster") or {}).get("cluster", "local") == "local")
 
 
 def _stores(record: Mapping[str, Any]) -> Mapping[str, str]:

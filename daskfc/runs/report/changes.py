@@ -52,11 +52,7 @@ def earlier_run(
 
 
 def changes_since(
-    record: Mapping[str, Any],
-    labels: xr.DataArray,
-    profiles: Mapping[str, Any],
-    *,
-    by_rows: bool,
+    record: Mapping[str, Any], labels: xr.DataArray, profiles: Mapping[str, Any], *, by_rows: bool
 ) -> dict[str, Any]:
     """Return what changed since the run that ``record`` names; empty where it names none.
 

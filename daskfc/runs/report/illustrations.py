@@ -9,15 +9,7 @@ from rich.filesize import decimal
 from daskfc.federation.messages.declaration import CALLER, role_of
 from daskfc.privacy import Accountant
 from daskfc.runs.outcome.communication import releases_of
-from daskfc.runs.report.figures import (
-    bars,
-    drawing,
-    flow,
-    heat_table,
-    intervals,
-    stacked_bars,
-    time_line,
-)
+from daskfc.runs.report.figures import bars, drawing, heat_table, intervals, stacked_bars, time_line
 from daskfc.runs.report.profile_rows import profile_heat_map, spreads
 
 __all__ = [
@@ -131,35 +123,6 @@ def of_histories(summary: Mapping[str, Any]) -> list[Figure]:
 # -- messages -------------------------------------------------------------------------------------
 
 
-def _shown_names(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the parties' names in figures of messages; many clients share one."""
-    parties = dict.fromkeys([*rows["sender"], *rows["receiver"]])
-    clients = [name for name in parties if _is_client(name)]
-    names = {name: name for name in parties}
-    if len(clients) > _EACH:
-        names.update(dict.fromkeys(clients, f"{len(clients)} clients"))
-    return names
-
-
-def _links(rows: pd.DataFrame) -> str:
-    names = _shown_names(rows)
-    sums = rows["payload_bytes"].groupby(
-        [rows["sender"].map(names), rows["receiver"].map(names)]
-    ).sum()  # fmt: skip
-    ends = {place: set(sums.index.get_level_values(place)) for place in (0, 1)}
-    order = list(dict.fromkeys(names[name] for name in sorted(names, key=_last)))
-    senders, receivers = ([name for name in order if name in ends[i]] for i in (0, 1))
-    values = [[int(sums.get((a, b), 0)) for b in receivers] for a in senders]
-    return heat_table(
-        senders,
-        receivers,
-        values,
-        [[decimal(size) if size else "·" for size in row] for row in values],
-        caption="Bytes of content on each link",
-        corner="from",
-    )
-
-
 def _is_client(name: str) -> bool:
     return name != CALLER and role_of(name) == "client"
 
@@ -171,26 +134,29 @@ def _last(name: str) -> tuple[int, str]:
 
 
 def of_traffic(rows: pd.DataFrame) -> list[Figure]:
-    """Return the figures of a fit's messages: streams by kind, and bytes of each link."""
+    """Return the table of a fit's bytes from each party to each other; many clients are one."""
     if not len(rows):
         return []
-    names = _shown_names(rows)
-    keys = ["sender", "message", "receiver"]
-    sums = rows.groupby(keys, sort=False, as_index=False)["payload_bytes"].sum()
-    streams = [
-        (names[sender], str(kind), names[receiver], int(size))
-        for sender, kind, receiver, size in sums.itertuples(index=False)
-    ]
+    parties = sorted({*rows["sender"], *rows["receiver"]}, key=_last)
+    clients = [name for name in parties if _is_client(name)]
+    names = {name: name for name in parties}
+    if len(clients) > _EACH:
+        names.update(dict.fromkeys(clients, f"{len(clients)} clients"))
+    ends = [rows[end].map(names) for end in ("sender", "receiver")]
+    sums = rows["payload_bytes"].groupby(ends).sum()
+    order = dict.fromkeys(names.values())
+    senders, receivers = ([name for name in order if name in {*own}] for own in ends)
+    values = [[int(sums.get((a, b), 0)) for b in receivers] for a in senders]
+    links = heat_table(
+        senders,
+        receivers,
+        values,
+        [[decimal(size) if size else "·" for size in row] for row in values],
+        caption="Bytes of content on each link",
+        corner="from",
+    )
     return _drawn(
-        Figure(
-            "Bytes by kind of message",
-            flow(streams, decimal),
-            "From senders on the left, by kind of message, to receivers on the right; streams are "
-            "as wide as their bytes.",
-        ),
-        Figure(
-            "Bytes by link", _links(rows), "From senders (rows) to receivers (columns).", "wide"
-        ),
+        Figure("Bytes by link", links, "From senders (rows) to receivers (columns).", "wide")
     )
 
 

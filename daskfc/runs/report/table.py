@@ -1,6 +1,6 @@
 """Print a run's outcome as tables in a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -43,11 +43,15 @@ def stage_rows(timing: Mapping[str, float]) -> list[list[str]]:
     ]
 
 
-def titled_table(title: str, *columns: str, right_from: int = 1) -> Table:
-    """Return an empty table with a bold title; columns from a number on align right."""
+def titled_table(
+    title: str, *columns: str, rows: Iterable[Sequence[str]] = (), right_from: int = 1
+) -> Table:
+    """Return a table with a bold title, of text as it is; columns from a number on align right."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i < right_from else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -84,41 +88,33 @@ def _scores(summary: Mapping[str, Any]) -> Table:
     names, rows = score_rows(summary)
     seeds = summary["seeds"]
     over = f"mean ± std over {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-    table = titled_table(f"Agreement with the true labels ({over})", "method", *names)
-    for method, *cells in rows:
-        table.add_row(Text(method), *cells)
-    return table
+    return titled_table(f"Agreement with the true labels ({over})", "method", *names, rows=rows)
 
 
 def _messages(summary: Mapping[str, Any]) -> Table:
+    *kinds, every = ([*row[:3], *row[4:]] for row in message_rows(summary["communication"]))
     table = titled_table(
         f"What left a party in one fit of {summary['method']}",
         "message", "route", "protection", "count", "payload", "on the wire",
-        right_from=3,
+        rows=kinds, right_from=3,
     )  # fmt: skip
-    *kinds, every = message_rows(summary["communication"])
-    for row in [*kinds, every]:
-        if row is every:
-            table.add_section()
-        table.add_row(*map(Text, [*row[:3], *row[4:]]))
+    table.add_section()
+    table.add_row(*every)
     return table
 
 
 def _timing(summary: Mapping[str, Any]) -> Table:
-    table = titled_table("Time", "stage", "")
     stages = {key: value for key, value in summary["timing"].items() if key != "total_s"}
-    for stage, took in stage_rows(stages):
-        table.add_row(Text(stage), took)
+    table = titled_table("Time", "stage", "", rows=stage_rows(stages))
     table.add_section()
     table.add_row("the whole run", seconds_in_words(summary["timing"]["total_s"]))
     return table
 
 
 def _memory(summary: Mapping[str, Any]) -> Table:
-    table = titled_table("Peak memory", "party", "")
-    for party, peak in summary["peak_memory_bytes"].items():
-        table.add_row(Text(party), decimal(peak))
-    return table
+    peaks = summary["peak_memory_bytes"].items()
+    rows = [(party, decimal(peak)) for party, peak in peaks]
+    return titled_table("Peak memory", "party", "", rows=rows)
 
 
 def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType:
@@ -161,9 +157,7 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
 def _changes(changes: Mapping[str, Any]) -> list[RenderableType]:
     """Return what changed since an earlier run: a row for each cluster, and a sentence."""
     rows = changes_rows(changes)
-    table = titled_table("What changed", *HEAD)
-    for row in rows[:_ROWS]:
-        table.add_row(*map(Text, row))
+    table = titled_table("What changed", *HEAD, rows=rows[:_ROWS])
     return [*([table] if rows else []), Text(f"{changes_in_words(changes)}\n")]
 
 
@@ -176,12 +170,14 @@ def _quality(summary: Mapping[str, Any]) -> list[RenderableType]:
     quality = summary["quality"]
     sizes, clients = quality["sizes"], quality["by_client"]
     shown = list(clients) if 1 < len(clients) <= _SITES else []
-    table = titled_table("Clusters", "cluster", "samples", "share", *shown)
     total = sum(sizes.values()) / max(1.0 - quality["noise"], 1e-9)
+    rows = []
     for cluster, size in list(sizes.items())[:_ROWS]:
         own = (f"{clients[name][cluster]:,}" for name in shown)
-        table.add_row(cluster, f"{size:,}", f"{size / total:.1%}" if total else "", *own)
-    parts: list[RenderableType] = [table]
+        rows.append([cluster, f"{size:,}", f"{size / total:.1%}" if total else "", *own])
+    parts: list[RenderableType] = [
+        titled_table("Clusters", "cluster", "samples", "share", *shown, rows=rows)
+    ]
     if len(sizes) > _ROWS:
         parts.append(Text(f"and {len(sizes) - _ROWS} more clusters; summary.json has all.\n"))
     for one in clusters_in_words(summary)[:_ROWS]:
@@ -221,10 +217,8 @@ def _profiles(profiles: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if profiles["clusters"]:
         title = "What tells the clusters apart (mean ± standard deviation, or share)"
-        table = titled_table(title, *profile_head(profiles, _SITES))
-        for name, *cells in profile_rows(profiles, _SITES, _FEATURES):
-            table.add_row(Text(name), *cells)
-        parts.append(table)
+        rows = profile_rows(profiles, _SITES, _FEATURES)
+        parts.append(titled_table(title, *profile_head(profiles, _SITES), rows=rows))
     left = (len(profiles["columns"]) - _FEATURES, len(profiles["clusters"]) - _SITES)
     if profiles["clusters"] and max(left) > 0:
         parts.append(Text("summary.json has all features and clusters.\n"))
@@ -237,11 +231,11 @@ def _profiles(profiles: Mapping[str, Any]) -> list[RenderableType]:
 
 def _reconstruction(clients: Mapping[str, Mapping[str, float | None]]) -> Table:
     title = "How far similarities are from the true ones, at each client"
-    table = titled_table(title, "client", "largest", "rms", "bound")
+    rows = []
     for name, errors in clients.items():
         numbers = (errors[key] for key in ("error", "rms", "bound"))
-        table.add_row(name, *("" if one is None else f"{one:.3g}" for one in numbers))
-    return table
+        rows.append([name, *("" if one is None else f"{one:.3g}" for one in numbers)])
+    return titled_table(title, "client", "largest", "rms", "bound", rows=rows)
 
 
 def noise_in_words(noise: Mapping[str, Any]) -> str:

@@ -80,32 +80,15 @@ class _PlanOfSamples(RowPlan):
     """A plan for the rows of the clients' stores, which a rehearsal can read."""
 
 
-class _Seen:
-    """A real search for landmarks, among all samples or some of them."""
-
-    def __init__(self, like: LandmarkEmbedding, samples: np.ndarray) -> None:
-        n, n_features = samples.shape
-        self.found = LandmarkEmbedding(
-            n, n_features, tolerance=like.tolerance, nearest=like.nearest
-        )
-        self.samples = samples
-
-    def go_on(self, count: int) -> None:
-        """Add `count` landmarks."""
-        chosen = self.found.next_landmarks(count)
-        if chosen.size:
-            columns = squared_distances(self.samples, self.samples[chosen])
-            self.found.add_panels(chosen, [columns])
-
-
 @dataclass
 class _Search:
-    """The state of a search for landmarks, with a real one where samples can be read."""
+    """The state of a search for landmarks, with a real one among samples that can be read."""
 
     n_samples: int
     n_features: int
     n_landmarks: int = 0
-    seen: _Seen | None = None
+    found: LandmarkEmbedding | None = None
+    samples: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +122,10 @@ def _begun(found: LandmarkEmbedding, plan: RowPlan, rehearsal: Rehearsal) -> _Se
                 samples[positions] = rehearsal.rows_of(name)
             elif len(positions):
                 some.append(rehearsal.rows_of(name, max(1, most * len(positions) // n)))
-        search.seen = _Seen(found, np.concatenate(some) if samples is None else samples)
+        search.samples = np.concatenate(some) if samples is None else samples
+        search.found = LandmarkEmbedding(
+            *search.samples.shape, tolerance=found.tolerance, nearest=found.nearest
+        )
     return search
 
 
@@ -155,27 +141,30 @@ def _start_search(plan: RowPlan, system: ResidueSystem, rehearsal: Rehearsal) ->
 
 
 def _next_landmarks(embedding: _Search, count: int, rehearsal: Rehearsal) -> np.ndarray:
-    if embedding.seen is not None and not rehearsal.knows(_SPAN):
-        return embedding.seen.found.next_landmarks(count)
+    if embedding.found is not None and not rehearsal.knows(_SPAN):
+        return embedding.found.next_landmarks(count)
     left = embedding.n_samples - embedding.n_landmarks
     return of_shape(max(0, min(count, left)), dtype="int64")
 
 
 def _add_columns(embedding: _Search, landmarks: np.ndarray) -> _Search:
     embedding.n_landmarks += len(landmarks)
-    if embedding.seen is not None and len(landmarks):
-        embedding.seen.go_on(len(landmarks))
+    found, samples = embedding.found, embedding.samples
+    if found is not None and samples is not None and len(landmarks):
+        chosen = found.next_landmarks(len(landmarks))
+        if chosen.size:
+            found.add_panels(chosen, [squared_distances(samples, samples[chosen])])
     return embedding
 
 
 def _landmark_status(
     embedding: _Search, system: ResidueSystem, rehearsal: Rehearsal
 ) -> LandmarkStatus:
-    seen, n_primes = embedding.seen, len(system.primes)
-    if seen is not None:
-        status = server.landmark_status(seen.found, system=system)
+    found, n_primes = embedding.found, len(system.primes)
+    if found is not None:
+        status = server.landmark_status(found, system=system)
         if not rehearsal.knows(_SPAN):
-            if status.converged and seen.found.n < embedding.n_samples:
+            if status.converged and found.n < embedding.n_samples:
                 rehearsal.assume(_SPAN, status.rank)  # as some of them do
             return status
         n_primes = status.n_primes

@@ -42,6 +42,14 @@ class KMeansSearch:
     settled: bool = False
 
 
+def _of_rows(rows: np.ndarray) -> np.ndarray:
+    return of_shape(len(rows), dtype="int64")
+
+
+def _of_columns(rows: np.ndarray) -> np.ndarray:
+    return of_shape(rows.shape[1])
+
+
 def _begun(total: Total, plan: KMeansPlan) -> KMeansSearch:
     return KMeansSearch(total.values.shape[1] - 1, plan.n_clusters, total.terms)
 
@@ -63,15 +71,12 @@ def _proposal(search: KMeansSearch, rehearsal: Rehearsal) -> Sizes:
     return Sizes(n_groups=search.n_clusters * per_cluster)
 
 
-# -- on noisy sums --------------------------------------------------------------------------------
+# -- on noisy sums and offsets --------------------------------------------------------------------
 
 
-def _noisy_sums(centers: KMeansCenters, noise: LloydNoise) -> Noised:
-    k, s = centers.centers.shape
+def _noisy(told: KMeansCenters | KMeansReach, noise: LloydNoise | StartedNoise) -> Noised:
+    k, s = told.centers.shape
     return Noised(of_shape(k, 1 + s), noise.multiplier)
-
-
-# -- on noisy offsets -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,6 @@ def _approached(state: _Approach, plan: KMeansPlan, number: int) -> _Approach:
 def _noisy_moments(rows: np.ndarray, noise: StartedNoise) -> Noised:
     s = rows.shape[1]
     return Noised(of_shape(s + packed_size(s)), noise.multiplier)
-
-
-def _noisy_offsets(told: KMeansReach, noise: StartedNoise) -> Noised:
-    k, s = told.centers.shape
-    return Noised(of_shape(k, 1 + s), noise.multiplier)
 
 
 # -- on a coreset ---------------------------------------------------------------------------------
@@ -117,17 +117,14 @@ def _told_sizes(
 
 STAND_INS: StandIns = {
     **as_they_are(on_coreset.local_cost),
-    clusters.own_clusters: lambda rows: of_shape(len(rows), dtype="int64"),
-    on_sums.own_sums: lambda rows: of_shape(rows.shape[1]),
+    **dict.fromkeys((clusters.own_clusters, on_sums.first_groups, on_sums.own_nearest), _of_rows),
+    **dict.fromkeys((on_sums.own_sums, on_sums.own_squares, on_noisy_sums.row_counts), _of_columns),
     on_sums.first_moments: lambda rows: of_shape(1, 1 + rows.shape[1]),
     on_sums.begun: _begun,
     on_sums.progress: lambda search: _told(search.settled, search.clients),
     on_sums.next_proposal: _proposal,
-    on_sums.own_squares: lambda rows: of_shape(rows.shape[1]),
     on_sums.all_moments: lambda proposal: of_shape(1, 1 + 2 * len(proposal.origin)),
     on_sums.centred: lambda search: replace(search, settled=search.n_clusters == 1),
-    on_sums.first_groups: lambda rows: of_shape(len(rows), dtype="int64"),
-    on_sums.own_nearest: lambda rows: of_shape(len(rows), dtype="int64"),
     on_sums.own_counts: lambda proposal: of_shape(proposal.n_groups, len(proposal.centers)),
     on_sums.counted: lambda total: Sizes(
         group=total.values.shape[0], cluster=total.values.shape[1]
@@ -140,13 +137,12 @@ STAND_INS: StandIns = {
     on_sums.last_moments: lambda proposal: of_shape(
         len(proposal.centers), 1 + 2 * len(proposal.origin)
     ),
-    on_noisy_sums.row_counts: lambda rows: of_shape(rows.shape[1]),
     on_noisy_sums.public_bound: lambda counts: _told(False, counts.terms),
     on_noisy_sums.first_centers: lambda counts: Sizes(feature=len(counts.values)),
-    noise.noisy_sums: _noisy_sums,
+    noise.noisy_sums: lambda centers, noise: _noisy(centers, noise),
     on_offsets.bound_of_noise: lambda counts: _told(False, counts.terms),
     private.noisy_moments: _noisy_moments,
-    private.noisy_offsets: _noisy_offsets,
+    private.noisy_offsets: _noisy,
     approach.started: lambda counts, plan: _Approach(
         approach.OVER * plan.n_clusters, len(counts.values)
     ),

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 import xarray as xr
-from pydantic import ValidationError
 from scipy import sparse
 
-from daskfc.checks import sentence_of
+from daskfc.checks import checked
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.naming import correction
 from daskfc.stores.building.labelled import array_of_table, samples_of_array
@@ -24,7 +23,7 @@ from daskfc.stores.layout.spelling import Spelling, WordMap, word_map
 from daskfc.stores.sources.cells import Cells, words_of
 from daskfc.stores.sources.readers import open_source
 
-__all__ = ["Given", "numbered", "samples_at_hand", "source_at", "source_of"]
+__all__ = ["Given", "numbered", "samples_at_hand", "source_at"]
 
 if TYPE_CHECKING:
     from dask.array import Array
@@ -105,33 +104,22 @@ def _as_array(data: Any, where: str) -> np.ndarray:
 
 
 def _of_file(
-    path: str,
-    ids: Column,
-    labels: Column,
-    columns: Sequence[str] | None,
-    kinds: Mapping[str, Any],
+    path: str, ids: Column, labels: Column, columns: Sequence[str] | None, kinds: Mapping[str, Any]
 ) -> Samples:
     given = {"sample_ids": ids, "labels": labels}
     for key, value in given.items():
         if not (value is None or isinstance(value, str)):
             raise StoreError(f"{path}: {key} of a file must be the name of a column or an array.")
     keys = {"ids": ids, "labels": labels, "columns": None if columns is None else list(columns)}
-    return open_source(source_of({"path": path, **keys, **kinds}, path))
+    return open_source(checked(SourceConfig, {"path": path, **keys, **kinds}, path))
 
 
 def source_at(place: str, keys: Mapping[str, Any]) -> SourceConfig:
     """Return the checked source of a file, or of a database for a URI and a query."""
     if "sql" in keys and "://" in place:
-        return source_of({"uri": place, **keys}, "the database")  # its URI names a user
-    return source_of({"path": place, **keys}, place)
-
-
-def source_of(keys: Mapping[str, Any], where: str) -> SourceConfig:
-    """Return a checked source; unknown keys and wrong values raise InvalidInput."""
-    try:
-        return SourceConfig.model_validate(dict(keys))
-    except ValidationError as error:
-        raise InvalidInput(sentence_of(error, where)) from None
+        uri = {"uri": place, **keys}
+        return checked(SourceConfig, uri, "the database")  # its URI names a user
+    return checked(SourceConfig, {"path": place, **keys}, place)
 
 
 def _of_frame(

@@ -11,7 +11,7 @@ from daskfc.errors import StoreError
 from daskfc.stores.building.at_hand import numbered
 from daskfc.stores.dealing.config import LayoutConfig, SourceConfig
 from daskfc.stores.dealing.dealing import Share
-from daskfc.stores.layout.layout import positions_of_repeats
+from daskfc.stores.layout.layout import check_different
 from daskfc.stores.layout.locations import check_space
 from daskfc.stores.layout.samples import Samples
 from daskfc.stores.layout.staging import store_exists
@@ -173,13 +173,8 @@ def write_shares(
 ) -> None:
     """Write clients' shares to `urls` in one pass, all or none: a StoreError leaves nothing."""
     ids = samples.ids()
-    repeats = positions_of_repeats(ids)
-    if repeats is not None:
-        raise StoreError(
-            f"storage {storage!r}: sample ids of the source must differ; got {repeats[2]} "
-            f"repeated, samples {repeats[0]} and {repeats[1]} are the first pair. Name another "
-            f"source.ids or leave it out."
-        )
+    way_out = "Name another source.ids or leave it out."
+    check_different(ids, f"storage {storage!r}", way_out, of=" of the source", places="samples")
     mine = {name: shares[name] for name in urls}
     shapes = [(len(share.rows), len(share.columns)) for share in mine.values()]
     needed = sum(bytes_needed(*shape, layout.dtype) for shape in shapes)

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from pydantic import BaseModel, ValidationError
 from scipy import sparse
 
-from daskfc.checks import sentence_of
+from daskfc.checks import checked
 from daskfc.errors import InvalidInput
 from daskfc.stores.building.at_hand import samples_at_hand
 from daskfc.stores.building.building import write_samples, write_shares
@@ -20,8 +19,6 @@ from daskfc.stores.dealing.names import client_name
 from daskfc.stores.layout.samples import Samples
 
 __all__ = ["write_dealt"]
-
-T = TypeVar("T", bound=BaseModel)
 
 _BY_LABELS = ("label-skew", "dirichlet")
 _OF_EACH = ("labels", "sample_ids", "graph")  # what may be a mapping of clients
@@ -57,7 +54,7 @@ def write_dealt(
             f"whose they are; got {told} with {type(data).__name__}. Give one of these."
         )
     laid_out = {key: columns.pop(key) for key in _LAYOUT if key in columns}
-    layout = _checked(LayoutConfig, laid_out, "the layout")
+    layout = checked(LayoutConfig, laid_out, "the layout")
     if own:
         _write_own(folder, data, layout, {"graph": graph, **columns})
         return {str(name): _url(folder, name) for name in data}
@@ -114,13 +111,6 @@ def _read(data: Any, where: str, columns: Mapping[str, Any]) -> Samples:
     return samples_at_hand(data, where=where, **renamed)
 
 
-def _checked(kind: type[T], keys: Mapping[str, Any], what: str) -> T:
-    try:
-        return kind.model_validate(keys)
-    except ValidationError as error:
-        raise InvalidInput(sentence_of(error, what)) from None
-
-
 def _url(folder: str, name: Any) -> str:
     try:
         return f"{folder}/{client_name(str(name))}.zarr"
@@ -159,7 +149,7 @@ def _dealt(
 ) -> dict[str, Share]:
     keys = dict(split) if isinstance(split, Mapping) else {"scheme": split or "iid"}
     asked = {"seed": seed, **keys, "clients": clients}
-    partition = _checked(PartitionConfig, asked, "the split")
+    partition = checked(PartitionConfig, asked, "the split")
     if partition.scheme in _BY_LABELS and samples.labels is None:
         raise InvalidInput(
             f"the split {partition.scheme!r} deals by labels, and there are none. Give 'labels', "

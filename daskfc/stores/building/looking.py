@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from daskfc.checks import checked
 from daskfc.errors import StoreError
-from daskfc.stores.building.at_hand import source_at, source_of
+from daskfc.stores.building.at_hand import source_at
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import matching_files
 from daskfc.stores.layout.samples import reading
@@ -28,24 +29,11 @@ _HEAD, _ROWS = 5, 8192  # ours: rows shown, and read at a time
 
 @dataclass
 class FileLook:
-    """What is in a file, and the keys of a source that would read it.
+    """What is in a file, and the `keys` of a source that would read it, given and guessed.
 
-    Attributes
-    ----------
-    file, format : str
-        Its path, or the database's name, and its format.
-    n_samples : int
-        Rows, or samples of a long table.
-    keys : dict
-        Keys of a source: those given, and guesses for the others.
-    head : DataFrame
-        The first rows as they are written; no rows for a format without named columns.
-    columns : list of ColumnGuess
-        What each column seems to be.
-    faults : list of Fault
-        Cells that are no features, with their values.
-    place : callable
-        Turns a fault's row into its place in the file, in words; for a csv it reads up to there.
+    `head` has the first rows as they are written, and no columns where the format names none;
+    `faults` are the cells that are no features, with their values; `place` turns a fault's row into
+    its place in the file, in words.
     """
 
     file: str
@@ -61,22 +49,8 @@ class FileLook:
 def look_at(path: str, given: Mapping[str, Any] | None = None) -> FileLook:
     """Look at a file, or the first that a pattern matches, and guess how it is to be read.
 
-    Parameters
-    ----------
-    path : str
-        Path or URL of a file, or the URI of a database, with ``sql`` given.
-    given : mapping, optional
-        Keys of `SourceConfig` that are known; the others are guessed.
-
-    Returns
-    -------
-    FileLook
-        With values of the file, for whoever owns it; nothing is written and nothing sent.
-
-    Raises
-    ------
-    StoreError, InvalidInput
-        For a file that cannot be opened, and for wrong keys.
+    `path` may be the URI of a database, with ``sql`` among the `given` keys of `SourceConfig`. The
+    result holds values of the file, for whoever owns it; nothing is written and nothing sent.
     """
     source, reader, given = _found(path, given or {})
     kind = format_of(source)
@@ -132,7 +106,8 @@ def _found(path: str, given: Mapping[str, Any]) -> tuple[SourceConfig, Source, d
 
 def _with(source: SourceConfig, keys: Mapping[str, Any]) -> SourceConfig:
     told = {key: own for key, own in keys.items() if key not in ("path", "uri")}
-    return source_of({**source.model_dump(exclude_none=True), **told}, source.where)
+    whole = {**source.model_dump(exclude_none=True), **told}
+    return checked(SourceConfig, whole, source.where)
 
 
 def _spelling(source: SourceConfig) -> Spelling:

@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
-from daskfc.checks import sentence_of
+from daskfc.checks import Section, checked
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.building.building import (
     Origin,
@@ -44,7 +36,7 @@ from daskfc.yaml_files import read_mapping
 __all__ = ["Storage", "load_storage"]
 
 
-class Storage(BaseModel):
+class Storage(Section):
     """What a storage file says: a source dealt to clients, or clients with stores or files.
 
     Parameters
@@ -75,8 +67,6 @@ class Storage(BaseModel):
     >>> [row["samples"] for row in storage.inspect()]
     [50, 50, 50]
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: SourceConfig | None = None
     partition: PartitionConfig | None = None
@@ -236,11 +226,7 @@ class Storage(BaseModel):
         return urls
 
     def build(
-        self,
-        root: str | None = None,
-        *,
-        overwrite: bool = False,
-        progress: Progress | None = None,
+        self, root: str | None = None, *, overwrite: bool = False, progress: Progress | None = None
     ) -> dict[str, str]:
         """Write the store of every client in one pass over the source.
 
@@ -484,15 +470,11 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     if isinstance(source, Storage):
         return source
     if isinstance(source, Mapping):
-        return _checked(dict(source), "storage", "")
-    document = read_mapping(source, "storage", keys="the keys source and partition, or clients")
-    return _checked(document, str(source), Path(source).stem)
-
-
-def _checked(document: dict[str, Any], where: str, name: str) -> Storage:
-    try:
-        storage = Storage.model_validate(document)
-    except ValidationError as error:
-        raise InvalidInput(sentence_of(error, where)) from error
+        document, where, name = dict(source), "storage", ""
+    else:
+        keys = "the keys source and partition, or clients"
+        document, where = read_mapping(source, "storage", keys=keys), str(source)
+        name = Path(source).stem
+    storage = checked(Storage, document, where)
     storage._name = name
     return storage

@@ -7,8 +7,9 @@ import re
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from daskfc.checks import Section
 from daskfc.stores.dealing.partitions import PARTITIONS
 from daskfc.stores.dealing.scaling import SCALINGS, Scaling
 from daskfc.stores.layout.locations import expand
@@ -49,24 +50,20 @@ Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SubsampleConfig(_Section):
+class SubsampleConfig(Section):
     """A uniform subsample of n samples, without replacement."""
 
     n: Count
     seed: Seed = 0
 
 
-class GraphConfig(_Section):
+class GraphConfig(Section):
     """A symmetric graph of features, in which each sample is joined to its nearest `neighbours`."""
 
     neighbours: Count
 
 
-class PivotConfig(_Section):
+class PivotConfig(Section):
     """A long table: the columns that say whose each measurement is, of what, and its value.
 
     `several` says what several values of one sample and measurement become; else they are refused.
@@ -82,7 +79,7 @@ _Censored = Literal["limit", "half", "missing"]
 _Factor = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _FileConfig(_Section):
+class _FileConfig(Section):
     """Keys of one file with samples, beside its path; each may say what holds for one column."""
 
     format: str | None = None
@@ -290,7 +287,7 @@ class SourceConfig(_FileConfig):
         return self
 
 
-class PartitionConfig(_Section):
+class PartitionConfig(Section):
     """How samples are dealt: a key of `daskfc.stores.PARTITIONS`, vertical, grid or views.
 
     `graph_share` is each client's share of all edges, in [1 / clients, 1], by default 1 / clients
@@ -341,7 +338,7 @@ class PartitionConfig(_Section):
         return PARTITIONS[self.scheme](labels, self.clients, seed=self.seed, **extra)
 
 
-class LayoutConfig(_Section):
+class LayoutConfig(Section):
     """How a store is laid out: rows of a chunk, and the stored type of features."""
 
     chunk_rows: Count = 1024
@@ -353,7 +350,7 @@ class LayoutConfig(_Section):
     ) = None
 
 
-class ClientConfig(_Section):
+class ClientConfig(Section):
     """A client with a `store` (None if only its site knows it), or a `source`; or a path alone."""
 
     store: str | None = Field(default=None, min_length=1)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from daskfc.errors import DaskfcError, StoreError
-from daskfc.stores.layout.layout import ContentDigest, positions_of_repeats
+from daskfc.stores.layout.layout import ContentDigest, check_different
 
 __all__ = ["check_rows", "finite", "of_size", "understood"]
 
@@ -58,13 +58,7 @@ def check_rows(
             f"{'infinity' if missing else 'NaN or infinity'} in {n_bad} of {n_rows} rows, the "
             f"first is row {first_bad}. Clean the source of {url}."
         )
-    repeats = positions_of_repeats(np.concatenate(ids))
-    if repeats is not None:
-        first, second, count = repeats
-        raise StoreError(
-            f"client {client!r}: sample ids must differ; got {count} repeated, rows {first} and "
-            f"{second} are the first pair. Clean the source of {url}."
-        )
+    check_different(np.concatenate(ids), f"client {client!r}", f"Clean the source of {url}.")
     return digest.hexdigest()
 
 

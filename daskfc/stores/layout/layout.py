@@ -32,6 +32,7 @@ __all__ = [
     "WITH_GAPS",
     "ContentDigest",
     "array_options",
+    "check_different",
     "checked_width",
     "data_set_of",
     "default_names",
@@ -144,3 +145,15 @@ def positions_of_repeats(sample_ids: np.ndarray) -> tuple[int, int, int] | None:
         return None
     at = int(repeats[np.argmin(order[repeats + 1])])
     return int(order[at]), int(order[at + 1]), len(repeats)
+
+
+def check_different(
+    ids: np.ndarray, whose: str, way_out: str, *, of: str = "", places: str = "rows"
+) -> None:
+    """Raise unless all ids differ; the sentence tells places, and no id."""
+    if (repeats := positions_of_repeats(ids)) is not None:
+        first, second, count = repeats
+        raise StoreError(
+            f"{whose}: sample ids{of} must differ; got {count} repeated, {places} {first} and "
+            f"{second} are the first pair. {way_out}"
+        )

@@ -248,7 +248,10 @@ def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
     labels, classes = _joined_labels(parts, names)
     ids = None if first.sample_ids is None else np.concatenate([p.sample_ids for p in parts])
 
-    words = _joined_words(parts)
+    words = {
+        name: tuple(sorted({word for part in parts for word in part.categories[name]}))
+        for name in first.categories
+    }
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
         for part in parts:
@@ -266,14 +269,6 @@ def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
         missing=any(part.missing for part in parts),
         words=parts[-1].words,
     )
-
-
-def _joined_words(parts: Sequence[Samples]) -> dict[str, tuple[str, ...]]:
-    """Return the words of each column in all parts, in alphabetical order."""
-    return {
-        name: tuple(sorted({word for part in parts for word in part.categories[name]}))
-        for name in parts[0].categories
-    }
 
 
 def _joined_labels(

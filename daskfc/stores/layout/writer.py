@@ -21,9 +21,9 @@ from daskfc.stores.layout.layout import (
     WITH_GAPS,
     ContentDigest,
     array_options,
+    check_different,
     default_names,
     labels_digest,
-    positions_of_repeats,
 )
 from daskfc.stores.layout.locations import check_space, local_path, resolve_url, zarr_store
 from daskfc.stores.layout.rounding import ColumnRounding
@@ -419,13 +419,12 @@ class StoreWriter:
             raise StoreError(
                 f"client {self.name!r}: {self._shape[0]} rows were announced; got {self._at}."
             )
-        repeats = positions_of_repeats(np.concatenate(self._ids))
-        if repeats is not None:
+        try:
+            ids = np.concatenate(self._ids)
+            check_different(ids, f"client {self.name!r}", "Clean the source.")
+        except StoreError:
             self.abort()
-            raise StoreError(
-                f"client {self.name!r}: sample ids must differ; got {repeats[2]} repeated, rows "
-                f"{repeats[0]} and {repeats[1]} are the first pair. Clean the source."
-            )
+            raise
         self._flush(last=True)
         if not self._decided:
             self._decide()

@@ -77,10 +77,6 @@ def _raw(value: Any) -> bytes:
     return value.encode("latin1") if isinstance(value, str) else bytes(memoryview(value))
 
 
-def _empty_array(kind: type[_Array], *_: Any) -> _Array:
-    return kind()
-
-
 def _scalar(kind: _Type, raw: Any) -> Any:
     (value,) = np.frombuffer(_raw(raw), kind.dtype())
     return value.item()
@@ -103,7 +99,7 @@ def _encode(text: str, encoding: str) -> bytes:
 
 
 _BUILTINS: dict[str, Any] = {"list": list, "dict": dict, "object": object}
-_MULTIARRAY: dict[str, Any] = {"_reconstruct": _empty_array, "scalar": _scalar}
+_MULTIARRAY: dict[str, Any] = {"_reconstruct": lambda kind, *_: kind(), "scalar": _scalar}
 _KNOWN: dict[str, dict[str, Any]] = {
     "__builtin__": _BUILTINS,
     "builtins": _BUILTINS,

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from daskfc.errors import StoreError
-from daskfc.stores.layout.layout import positions_of_repeats
+from daskfc.stores.layout.layout import check_different
 from daskfc.stores.layout.samples import Samples, View, encode_labels
 
 __all__ = ["beside", "join_views", "numbered_views"]
@@ -80,14 +80,7 @@ def join_views(parts: Mapping[str, Samples]) -> Samples:
     union = np.concatenate(ids)[np.sort(first)]
     complete = bool(present.all())
     return Samples(
-        n,
-        names,
-        blocks,
-        labels,
-        classes,
-        union,
-        views=views,
-        present=None if complete else present,
+        n, names, blocks, labels, classes, union, views=views, present=None if complete else present
     )
 
 
@@ -97,12 +90,7 @@ def _ids_of(name: str, part: Samples) -> np.ndarray:
             f"view {name!r}: views are joined by the ids of their samples, and this one has none; "
             f"name them by source.views.{name}.ids."
         )
-    repeats = positions_of_repeats(part.sample_ids)
-    if repeats is not None:
-        raise StoreError(
-            f"view {name!r}: sample ids must differ; got {repeats[2]} repeated, samples "
-            f"{repeats[0]} and {repeats[1]} are the first pair. Keep one row a sample."
-        )
+    check_different(part.sample_ids, f"view {name!r}", "Keep one row a sample.", places="samples")
     return part.sample_ids
 
 

@@ -45,20 +45,31 @@ def check_columns(columns: Mapping[str, Sequence[str]], split: Split, method: st
     every two clients. The InvalidInput names the first difference, or shared column, and both.
     """
     if split == "columns":
-        _check_own_columns(columns, method)
-        return
-    if split == "views":
-        _check_views(columns, method)
-        return
-    if split == "grid":
-        _check_alike_or_apart(columns, method)
-        return
-    if (unlike := _first_unlike(columns)) is not None:
-        names = {frozenset(own) for own in columns.values()}
-        again = "in the order" if len(names) == 1 else "with the columns"
+        if (shared := _first_shared(columns)) is not None:
+            raise InvalidInput(
+                f"{method} joins columns of the same samples, each of one client; {shared}. Give "
+                "every client columns of its own (partition scheme 'vertical', or other names), or "
+                "choose a method for clients that hold different samples."
+            )
+    elif split == "samples":
+        if (unlike := _first_unlike(columns)) is not None:
+            names = {frozenset(own) for own in columns.values()}
+            again = "in the order" if len(names) == 1 else "with the columns"
+            raise InvalidInput(
+                f"{method} needs clients with the same columns in the same order; {unlike}. Write "
+                f"one of the stores again {again} of the other."
+            )
+    elif (mixed := _first_mixed(columns)) is not None:
         raise InvalidInput(
-            f"{method} needs clients with the same columns in the same order; {unlike}. Write one "
-            f"of the stores again {again} of the other."
+            f"{method} needs views, so that every two clients have the same columns in the same "
+            f"order or no column in common; {mixed}. Write one of the stores again."
+        )
+    elif split == "views" and len({tuple(own) for own in columns.values()}) < 2:
+        raise InvalidInput(
+            f"{method} needs at least two views, clients without a column in common; all have the "
+            f"same columns, {len(next(iter(columns.values())))} of them. Give clients of another "
+            "view columns of other names (partition scheme 'views'), or choose a method for "
+            "clients that hold different samples."
         )
 
 
@@ -91,34 +102,6 @@ def _first_shared(columns: Mapping[str, Sequence[str]]) -> str | None:
             if owner != client:
                 return f"clients {owner!r} and {client!r} both have a column {name!r}"
     return None
-
-
-def _check_own_columns(columns: Mapping[str, Sequence[str]], method: str) -> None:
-    if (shared := _first_shared(columns)) is not None:
-        raise InvalidInput(
-            f"{method} joins columns of the same samples, each of one client; {shared}. Give every "
-            "client columns of its own (partition scheme 'vertical', or other names), or choose a "
-            "method for clients that hold different samples."
-        )
-
-
-def _check_alike_or_apart(columns: Mapping[str, Sequence[str]], method: str) -> None:
-    if (mixed := _first_mixed(columns)) is not None:
-        raise InvalidInput(
-            f"{method} needs views, so that every two clients have the same columns in the same "
-            f"order or no column in common; {mixed}. Write one of the stores again."
-        )
-
-
-def _check_views(columns: Mapping[str, Sequence[str]], method: str) -> None:
-    _check_alike_or_apart(columns, method)
-    if len({tuple(own) for own in columns.values()}) < 2:
-        raise InvalidInput(
-            f"{method} needs at least two views, clients without a column in common; all have the "
-            f"same columns, {len(next(iter(columns.values())))} of them. Give clients of another "
-            "view columns of other names (partition scheme 'views'), or choose a method for "
-            "clients that hold different samples."
-        )
 
 
 def _first_mixed(columns: Mapping[str, Sequence[str]]) -> str | None:

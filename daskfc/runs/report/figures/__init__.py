@@ -6,7 +6,6 @@ is nothing to draw.
 
 from daskfc.runs.report.figures.bars import bars, stacked_bars
 from daskfc.runs.report.figures.curves import drawing, thinned
-from daskfc.runs.report.figures.flow import flow
 from daskfc.runs.report.figures.heat import heat_table
 from daskfc.runs.report.figures.intervals import Spread, intervals
 from daskfc.runs.report.figures.sample_map import sample_map
@@ -16,7 +15,6 @@ __all__ = [
     "Spread",
     "bars",
     "drawing",
-    "flow",
     "heat_table",
     "intervals",
     "sample_map",

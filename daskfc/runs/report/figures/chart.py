@@ -33,10 +33,7 @@ def words(
 
 
 def chart(
-    label: str,
-    height: float,
-    parts: Iterable[str],
-    legend: Sequence[tuple[str, str]] = (),
+    label: str, height: float, parts: Iterable[str], legend: Sequence[tuple[str, str]] = ()
 ) -> str:
     """Return SVG elements as a drawing `WIDTH` wide, with a description and a legend below."""
     items = "".join(f"<li>{sample}{escape(name)}</li>" for sample, name in legend)

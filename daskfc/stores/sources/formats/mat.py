@@ -185,11 +185,7 @@ def _attempt(name: str, file: Any, **options: Any) -> Any:
 
 
 def _name(
-    source: SourceConfig,
-    key: str,
-    kinds: dict[str, str],
-    path: str,
-    usual: tuple[str, ...] = (),
+    source: SourceConfig, key: str, kinds: dict[str, str], path: str, usual: tuple[str, ...] = ()
 ) -> str | None:
     """Return the name of an array; raise if it holds something else."""
     name = pick_name(getattr(source, key), usual or _USUAL[key], list(kinds), path, key)
