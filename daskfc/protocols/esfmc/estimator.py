@@ -181,11 +181,7 @@ class ESFMC(FederatedClusterer):
         noise = noise_of(self._noise_within, rounds=rounds)
         aligned = aligned and not told.joins_graphs
         clients = picked(
-            party.ClientSettings,
-            self,
-            aligned=aligned,
-            complete=complete,
-            random_state=self.seed_,
+            party.ClientSettings, self, aligned=aligned, complete=complete, random_state=self.seed_
         )
         loop = Rounds(
             federation, clients, at_server, found, links, complete, aligned, noise, self.history_

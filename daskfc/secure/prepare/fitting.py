@@ -9,12 +9,7 @@ import numpy as np
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Sent
 from daskfc.secure.prepare import steps
-from daskfc.secure.prepare.declared import (
-    Declared,
-    declared_width,
-    noisy_moments,
-    noisy_scales,
-)
+from daskfc.secure.prepare.declared import Declared, declared_width, noisy_moments, noisy_scales
 from daskfc.secure.prepare.holders import words_of_one
 from daskfc.secure.prepare.quantiles import quantiles
 from daskfc.secure.prepare.words import shared_words

@@ -12,12 +12,7 @@ from daskfc.errors import DecodingError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.shared.party import N_PARTIES
 from daskfc.secure.three_parties import steps
-from daskfc.secure.three_parties.tasks import (
-    CentresOfShares,
-    LabelTask,
-    NeighboursOfShares,
-    Task,
-)
+from daskfc.secure.three_parties.tasks import CentresOfShares, LabelTask, NeighboursOfShares, Task
 
 __all__ = ["SharedComputation"]
 

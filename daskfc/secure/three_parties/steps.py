@@ -129,11 +129,7 @@ class WholeRows:
 
 @takes(members=three_members)
 def cut_rows(
-    rows: WholeRows,
-    members: tuple[str, ...],
-    tag: str,
-    secret: SecretKey,
-    site: SiteRules = FREE,
+    rows: WholeRows, members: tuple[str, ...], tag: str, secret: SecretKey, site: SiteRules = FREE
 ) -> dict[str, SharedRows]:
     """Send each member two of the three summands of own rows (n, d)."""
     name, content = _name(tag, members), np.ascontiguousarray(rows.values).tobytes()
@@ -210,11 +206,7 @@ class Running:
     """A program under way at one member, which cannot go back."""
 
     def __init__(
-        self,
-        program: Program[Found],
-        task: Task,
-        members: tuple[str, ...],
-        shares: Shares,
+        self, program: Program[Found], task: Task, members: tuple[str, ...], shares: Shares
     ) -> None:
         self._program, self.n_rounds = program, 0
         self.task, self.members = task, members

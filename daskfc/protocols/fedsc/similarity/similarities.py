@@ -63,10 +63,7 @@ class SimilarityClustering:
         return federation.on_server(server.cluster, similar, *how)
 
     def eigengaps(
-        self,
-        federation: Federation,
-        similar: Local | CodedSimilarity,
-        n_clusters: Sequence[int],
+        self, federation: Federation, similar: Local | CodedSimilarity, n_clusters: Sequence[int]
     ) -> ClusterScores:
         """Have the server report the gap after each of some numbers of eigenvalues."""
         asked = list(n_clusters)
