@@ -20,6 +20,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.driver.agreement import agree_on_pseudonyms
 from daskfc.federation.driver.contract import summary_of_new
 from daskfc.federation.driver.federation import Federation
+from daskfc.federation.driver.one_start import begin_releases
 from daskfc.federation.driver.requests import request_for
 from daskfc.federation.driver.stage import followed_in_cell
 from daskfc.federation.methods.cluster_scores import ClusterScores, Scores, scores_told
@@ -194,6 +195,17 @@ class FederatedClusterer(FittedModel):
         self.seed_ = fresh_seed() if self.random_state is None else int(self.random_state)
         self.stages_: list[tuple[str, float, float]] = []
         self.run_id_ = self._start_run(federation)
+        self.__dict__.pop("privacy_", None)  # of an earlier fit
+
+    @property
+    def _params_key(self) -> str:
+        """The parameters as a key of this fit in the server's workspace."""
+        return repr(sorted(self.get_params(deep=False).items()))
+
+    def _begin_releases(self, federation: Federation) -> None:
+        """Have the server refuse (PrivacyError) a second start of a fit that releases noise."""
+        of = type(self).__name__, self._params_key, self.run_id_
+        federation.wait(federation.on_server(begin_releases, *of))
 
     @property
     def _noise_within(self) -> Mapping[str, Any] | None:

@@ -17,8 +17,8 @@ from daskfc.federation import (
     param,
     sample_digests,
 )
-from daskfc.federation.driver.one_start import begin_releases
 from daskfc.federation.methods.linking import views_of
+from daskfc.federation.methods.one_budget import NOISE, noise_told
 from daskfc.federation.methods.parameters import picked
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.sample_map import SampleMap
@@ -143,9 +143,7 @@ class ESFMC(FederatedClusterer):
     share: str = param(one_of(*party.SHARED), default="clustering")
     recipe: str = param(one_of(*RECIPES), default="robust")
     tolerance: float = param(real(low=0), default=0.005)
-    noise: Mapping[str, Any] | None = param(
-        Constraint("a mapping, or None", lambda value: True), default=None
-    )
+    noise: Mapping[str, Any] | None = param(NOISE, default=None)
     device: str = param(one_of("auto", "cpu", "gpu"), default="auto")
 
     def check(self, n_clients: int | None = None) -> None:
@@ -158,11 +156,9 @@ class ESFMC(FederatedClusterer):
             )
 
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
-        self.__dict__.pop("privacy_", None)
         self.history_: list[RoundHistory] = []
         if self.noise is not None:
-            key = repr(sorted(self.get_params(deep=False).items()))
-            federation.wait(federation.on_server(begin_releases, "ESFMC", key, self.run_id_))
+            self._begin_releases(federation)
         with self._stage(federation, "linking"):
             digests = federation.ask(sample_digests, digest_keys(federation))
             views = views_of(federation)
@@ -195,13 +191,7 @@ class ESFMC(FederatedClusterer):
             last = federation.tell(server.voted, found, grouping, votes, self.n_clusters)
         self._model = (trained, last, clients)
         if noise is not None:
-            self.privacy_ = {
-                "kind": "features",
-                "multiplier": noise.multiplier,
-                "releases": self.n_rounds_,
-                "delta": noise.delta,
-                "epsilon": noise.epsilon(self.n_rounds_),
-            }
+            self.privacy_ = noise_told("features", noise.multiplier, self.n_rounds_, noise.delta)
         return federation.publish(
             party.labelled, trained, last, clients, party="clients", wait=False
         )

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from daskfc.coding import SecretKey
 from daskfc.federation.steps.rules import Announced, Rule
 from daskfc.privacy import (
-    Accountant,
-    GaussianEvent,
     Noised,
     add_gaussian_noise,
     asked_noise,
@@ -42,10 +40,6 @@ class FeatureNoise:
     def sigma(self) -> float:
         """Standard deviation of the noise on every entry; rows have norm 1."""
         return self.multiplier * SENSITIVITY
-
-    def epsilon(self, rounds: int) -> float:
-        """Return the ε of a sample over so many rounds."""
-        return Accountant((GaussianEvent(self.multiplier, rounds),)).epsilon(self.delta)
 
     def applied(self, features: NDArray[np.float64], secret: SecretKey, number: int) -> Noised:
         """Return rows of norm 1 with noise, the same if the party repeats the step of a round."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from daskfc import seeds
-from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
+from daskfc.checks import boolean, integer, one_of, optional, real
 from daskfc.clustering.kernels.features import KERNELS
 from daskfc.coding import FixedPoint
 from daskfc.errors import InvalidInput, PrivacyError
@@ -21,7 +21,7 @@ from daskfc.federation import (
     Sent,
     param,
 )
-from daskfc.federation.driver.one_start import begin_releases
+from daskfc.federation.methods.one_budget import NOISE, noise_told
 from daskfc.federation.methods.parameters import picked
 from daskfc.federation.methods.samples import own_labels, store_content
 from daskfc.protocols.fk_kmeans import party, server
@@ -166,9 +166,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     coreset_size: int = param(integer(low=1), default=1000)
     n_init: int = param(integer(low=1), default=10)
     averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
-    noise: Mapping[str, Any] | None = param(
-        Constraint("a mapping, or None", lambda value: True), default=None
-    )
+    noise: Mapping[str, Any] | None = param(NOISE, default=None)
     tolerance: float = param(real(low=0), default=0.0)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
@@ -214,7 +212,6 @@ class FederatedKernelKMeans(FederatedClusterer):
 
     def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         self.history_: list[IterationReport] = []
-        self.__dict__.pop("privacy_", None)
         noise = noise_of(self._noise_within, iterations=self.iterations)
         sums = open_sum(
             federation,
@@ -242,13 +239,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         self._planned_with = (planned.plan, planned.features)
         if noise is not None:
             releases = self.n_iterations_ + noise.rounds
-            self.privacy_ = {
-                "kind": "sums",
-                "multiplier": noise.multiplier,
-                "releases": releases,
-                "delta": noise.delta,
-                "epsilon": noise.epsilon(releases),
-            }
+            self.privacy_ = noise_told("sums", noise.multiplier, releases, noise.delta)
         return federation.publish(own_labels, labels, party="clients", wait=False)
 
     def _planned(
@@ -257,13 +248,11 @@ class FederatedKernelKMeans(FederatedClusterer):
         """Agree on the kernel's width; find where an earlier start of this fit was interrupted."""
         folder, begun = None, None
         sums.prepare()
-        key = repr(sorted(self.get_params(deep=False).items()))
         if noise is not None:
-            name = type(self).__name__
-            federation.wait(federation.on_server(begin_releases, name, key, self.run_id_))
+            self._begin_releases(federation)
         elif self.communication_efficient:
             contents = federation.ask(store_content)
-            folder = federation.on_server(server.folder_of, key, contents)
+            folder = federation.on_server(server.folder_of, self._params_key, contents)
             begun = federation.publish(server.iterations_done, folder, wait=False)
         count = sums.sum(federation.on_clients(party.count_samples), max_abs=_MOST_SAMPLES)
         features = FeatureSettings(self.kernel, self.degree, self.n_features, self.seed_)

@@ -19,8 +19,6 @@ from daskfc.coding import SecretKey
 from daskfc.federation.steps.rules import Announced, Rule
 from daskfc.privacy import (
     REACH_OF_NOISE,
-    Accountant,
-    GaussianEvent,
     Noised,
     asked_noise,
     multiplier_of_each,
@@ -81,10 +79,6 @@ class Noise:
     def gram(self) -> GramNoise:
         """The noise of the iterations."""
         return GramNoise(self.multiplier)
-
-    def epsilon(self, releases: int) -> float:
-        """Return the ε of so many releases together, for each sample."""
-        return Accountant((GaussianEvent(self.multiplier, releases),)).epsilon(self.delta)
 
 
 def noise_of(asked: Mapping[str, Any] | None, *, iterations: int) -> Noise | None:
