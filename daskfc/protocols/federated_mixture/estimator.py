@@ -24,6 +24,7 @@ from daskfc.protocols.federated_mixture import party, server
 from daskfc.protocols.federated_mixture.messages import Mixture, MixtureUnits
 from daskfc.secure.kmeans import KMeansOnSums, KMeansPlan
 from daskfc.secure.prepare import steps
+from daskfc.secure.prepare.moments import ColumnMoments
 from daskfc.secure.sums import Aggregation, check_maskers, open_sum
 from daskfc.stores import ClientStore
 
@@ -186,23 +187,10 @@ class FederatedGaussianMixture(FederatedClusterer):
         self, federation: Federation, sums: Aggregation
     ) -> tuple[Local[MixtureUnits], PerClient[Local[Floats]]]:
         """Return the common units, at the server, and each client's samples in them."""
-
-        def magnitudes(
-            means: PerClient | Sent | None, clients: tuple[str, ...]
-        ) -> tuple[Local, Sent, tuple[str, ...]]:
-            asked = federation.ask(steps.column_magnitudes, [], means, clients=clients)
-            told = sums.arrived(asked)
-            largest = federation.on_server(steps.common_magnitudes, told)
-            return largest, federation.tell(largest, clients=tuple(told)), tuple(told)
-
-        largest, told, those = magnitudes(None, federation.clients)
-        parts = federation.on_clients(steps.sums, [], told, clients=those)
-        fitted = federation.on_server(steps.means_of, sums.sum(parts), largest)
-        means = federation.tell(fitted, clients=those)
-        largest, told, those = magnitudes(means, those)
-        parts = federation.on_clients(steps.squares, [], means, told, clients=those)
-        one = self.covariance == "spherical"
-        units = federation.on_server(server.units_of, sums.sum(parts), fitted, largest, one)
+        means, there = ColumnMoments(federation, sums, [], federation.clients).means()
+        total, largest, there = there.about(means, steps.squares)
+        those, one = there.clients, self.covariance == "spherical"
+        units = federation.on_server(server.units_of, total, means, largest, one)
         sent = federation.tell(units, clients=those)
         return units, federation.on_clients(party.own_rows, sent, clients=those)
 

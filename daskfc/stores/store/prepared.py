@@ -108,6 +108,11 @@ def _own(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> Fitted
         if step.get("within"):
             mean, scale = but_for_words(made_of, mean, scale)
         return {"step": kind, "mean": mean.tolist(), "scale": scale.tolist()}
+    if kind == "min-max" and "low" in step:  # declared, for columns of numbers by name
+        pairs = list(zip(store.feature_names, made_of or ("",) * store.n_features, strict=True))
+        low = [0.0 if of else step["low"][name] for name, of in pairs]
+        width = [1.0 if of else step["width"][name] for name, of in pairs]
+        return {"step": kind, "low": low, "width": width}
     rows = store.rows_of_any_size(0, store.n_samples)
     if kind == "impute":
         fill = [
