@@ -34,7 +34,14 @@ _Step: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 # What sends one message: a step that returns it, or a value at its party that is one.
-_Sending: TypeAlias = Callable[..., M] | Local[M] | PerClient[Local[M]]
+_Made: TypeAlias = Callable[..., M] | Local[M]
+_Held: TypeAlias = PerClient[Local[M]]
+_Sending: TypeAlias = _Made[M] | _Held[M]
+# Who sends, and whether the caller waits.
+_One: TypeAlias = str | None
+_Several: TypeAlias = Literal["clients"] | list[str] | tuple[str, ...]
+_Now: TypeAlias = Literal[True]
+_Later: TypeAlias = Literal[False]
 
 
 class Verbs(ABC):
@@ -125,24 +132,12 @@ class Verbs(ABC):
 
     @overload
     def tell(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        axes: Mapping[str, int] | None = None,
-        clients: Iterable[str] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, clients: Iterable[str] | None = None, **kwargs: Any
     ) -> Sent[M]: ...
 
     @overload
     def tell(
-        self,
-        step: Callable[..., Mapping[str, M]],
-        /,
-        *args: Any,
-        axes: Mapping[str, int] | None = None,
-        clients: Iterable[str] | None = None,
-        **kwargs: Any,
+        self, step: Callable[..., Mapping[str, M]], /, *args: Any, **kwargs: Any
     ) -> PerClient[Sent[M]]: ...
 
     def tell(
@@ -197,74 +192,32 @@ class Verbs(ABC):
 
     @overload
     def publish(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        party: Literal["clients"] | list[str] | tuple[str, ...],
-        wait: Literal[False],
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, party: _Several, wait: _Later, **kwargs: Any
     ) -> PerClient[Sent[M]]: ...
 
     @overload
     def publish(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        party: Literal["clients"] | list[str] | tuple[str, ...],
-        wait: Literal[True] = True,
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, party: _Several, wait: _Now = True, **kwargs: Any
     ) -> PerClient[M]: ...
 
     @overload
     def publish(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        party: str | None = None,
-        wait: Literal[False],
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, party: _One = None, wait: _Later, **kwargs: Any
     ) -> Sent[M]: ...
 
     @overload
     def publish(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        party: str | None = None,
-        wait: Literal[True] = True,
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, party: _One = None, wait: _Now = True, **kwargs: Any
     ) -> M: ...
 
     @overload
     def publish(
-        self,
-        step: PerClient[Local[M]],
-        /,
-        *args: Any,
-        party: None = None,
-        wait: Literal[False],
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Held[M], /, *args: Any, party: None = None, wait: _Later, **kwargs: Any
     ) -> PerClient[Sent[M]]: ...
 
     @overload
     def publish(
-        self,
-        step: PerClient[Local[M]],
-        /,
-        *args: Any,
-        party: None = None,
-        wait: Literal[True] = True,
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Held[M], /, *args: Any, party: None = None, wait: _Now = True, **kwargs: Any
     ) -> PerClient[M]: ...
 
     def publish(

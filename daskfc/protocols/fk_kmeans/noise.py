@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from daskfc.arrays import Floats
 from daskfc.checks import integer
 from daskfc.coding import SecretKey
 from daskfc.federation.steps.rules import Announced, Rule
@@ -48,7 +46,7 @@ class GramNoise:
 
     def on_gram(
         self,
-        values: NDArray[np.float64],
+        values: Floats,
         secret: SecretKey,
         inputs: str,
         number: int,

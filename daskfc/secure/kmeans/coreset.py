@@ -21,11 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from daskfc.arrays import Floats
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.clusterers.clusterer import noting_convergence
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.secure.kmeans.clusters import KMeansPlan
@@ -44,7 +43,7 @@ class LocalSolution:
     """A client's own k-means: centres B_i (min(k, n), s), labels and squared distances (n,)."""
 
     centers: Floats
-    labels: NDArray[np.int64]
+    labels: Ints
     costs: Floats
 
     @property
@@ -78,7 +77,7 @@ def local_solution(rows: Floats, plan: KMeansPlan, party: str) -> LocalSolution:
     return LocalSolution(centers, labels, costs)
 
 
-def _nearest(rows: Floats, centers: Floats) -> tuple[NDArray[np.int64], Floats]:
+def _nearest(rows: Floats, centers: Floats) -> tuple[Ints, Floats]:
     labels = nearest_labels(rows, centers)
     # Differences, not inner products: a row equal to a centre must cost exactly 0.
     costs = np.square(rows - centers[labels]).sum(axis=1)

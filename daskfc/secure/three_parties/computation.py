@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.errors import DecodingError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.shared.party import N_PARTIES
@@ -94,7 +95,7 @@ class SharedComputation:
 
     def labels(
         self, rows: PerClient[Local[steps.WholeRows]], task: LabelTask
-    ) -> PerClient[Local[NDArray[np.int64]]]:
+    ) -> PerClient[Local[Ints]]:
         """Return each client's labels, which stay there.
 
         Parameters
@@ -114,7 +115,7 @@ class SharedComputation:
 
     def labels_of_new(
         self, rows: PerClient[Local[steps.WholeRows]], n_samples: int
-    ) -> PerClient[Local[NDArray[np.int64]]]:
+    ) -> PerClient[Local[Ints]]:
         """Return labels of new samples, which stay there: the nearest centres of `labels`.
 
         Parameters
@@ -223,7 +224,7 @@ class SharedComputation:
         rows: PerClient[Local[steps.WholeRows]],
         task: LabelTask,
         here: _Here,
-    ) -> PerClient[Local[NDArray[np.int64]]]:
+    ) -> PerClient[Local[Ints]]:
         federation, owners = self._federation, tuple(rows)
         parts = federation.exchange(
             steps.label_summands, turn, clients=self.members, receivers=owners

@@ -9,6 +9,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.coding import KeyPair, SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
@@ -121,9 +122,9 @@ class WholeRows:
     `new` ones have no part in a fit, which is of all clients' own: they are placed at its centres.
     """
 
-    values: NDArray[np.int64]
+    values: Ints
     scale: float = 1.0
-    point: NDArray[np.float64] | None = None
+    point: Floats | None = None
     new: bool = False
 
 
@@ -360,7 +361,7 @@ def labels_of(
     task: LabelTask,
     members: tuple[str, ...],
     tag: str,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Return the labels of rows that this client shared, from the three members' summands."""
     parts = _checked(parts, members, tag)
     planes = _opened({name: part.planes for name, part in parts.items()})
