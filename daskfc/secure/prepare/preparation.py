@@ -16,7 +16,7 @@ from daskfc.naming import correction, known_name
 from daskfc.privacy import Accountant
 from daskfc.secure.prepare.fitting import SMALLEST, STRATEGIES, Fitting
 from daskfc.site import RunRequest
-from daskfc.stores.store.prepared import FittedStep
+from daskfc.stores.store.fitted_steps import FittedStep
 
 __all__ = ["STEPS", "PreparationWarning", "Prepare", "Prepared"]
 
