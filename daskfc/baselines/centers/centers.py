@@ -13,7 +13,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
-from daskfc.federation.methods.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -74,9 +74,7 @@ class CenterClusterer(FederatedClusterer):
 
     n_clusters: int = param(integer(low=1), kw_only=False)
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Label new samples with the nearest of ``cluster_centers_``."""
         return federation.publish(
             nearest_of_new, new, self.cluster_centers_, party=tuple(new), wait=False

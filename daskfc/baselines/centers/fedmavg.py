@@ -41,7 +41,7 @@ from daskfc.checks import integer, real
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
-from daskfc.federation.methods.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 
@@ -335,8 +335,6 @@ class FedMAvg(FederatedClusterer):
         assert factors is not None  # there is one round at least
         return average, factors
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Label new samples with the nearest direction of ``basis_``."""
         return federation.publish(direction_of_new, new, self.basis_, party=tuple(new), wait=False)

@@ -28,8 +28,8 @@ from daskfc.federation.methods.fitted import FittedModel
 from daskfc.federation.methods.one_budget import count_preparation, noise_beside
 from daskfc.federation.methods.parameters import constraints_of, make_init, param
 from daskfc.federation.methods.sample_map import SampleMap
-from daskfc.federation.methods.samples import LabelledSamples, opened
-from daskfc.federation.steps.handles import Local, PerClient, Sent, results
+from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, opened
+from daskfc.federation.steps.handles import PerClient, Sent, results
 from daskfc.seeds import fresh_seed
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import SPLITS, Split
@@ -383,9 +383,7 @@ class FederatedClusterer(FittedModel):
         labels = labels_array(dict(results(parts)))
         return _each_once(labels) if self.split == "views" else labels
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Run the steps on new samples; a method that implements it has a ``predict``."""
         raise NotImplementedError
 
@@ -442,7 +440,7 @@ class FederatedClusterer(FittedModel):
         self.stages_ = [*getattr(self, "stages_", ()), (name, began, began + took)]
 
     @abstractmethod
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         """Wire the steps; return each client's published `LabelledSamples`."""
 
     def __sklearn_tags__(self) -> Any:

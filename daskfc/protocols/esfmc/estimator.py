@@ -7,27 +7,17 @@ import numpy as np
 
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation import (
-    FederatedClusterer,
-    Federation,
-    LabelledSamples,
-    Local,
-    PerClient,
-    Sent,
-    param,
-    sample_digests,
-)
+from daskfc.federation import FederatedClusterer, Federation, PerClient, param, sample_digests
 from daskfc.federation.methods.linking import views_of
 from daskfc.federation.methods.one_budget import NOISE, noise_told
 from daskfc.federation.methods.parameters import picked
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.sample_map import SampleMap
-from daskfc.federation.methods.samples import labelled_new, new_digests
+from daskfc.federation.methods.samples import Labelled, NewStores, labelled_new, new_digests
 from daskfc.protocols.esfmc import party, server
 from daskfc.protocols.esfmc.noise import noise_of
 from daskfc.protocols.esfmc.rounds import RoundHistory, Rounds
 from daskfc.protocols.esfmc.settings import RECIPES, recipe
-from daskfc.stores import ClientStore
 
 __all__ = ["ESFMC"]
 
@@ -155,7 +145,7 @@ class ESFMC(FederatedClusterer):
                 "assignments as well; got both. Leave 'incomplete' out."
             )
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         self.history_: list[RoundHistory] = []
         if self.noise is not None:
             self._begin_releases(federation)
@@ -221,9 +211,7 @@ class ESFMC(FederatedClusterer):
     def _sample_map(self, federation: Federation) -> SampleMap | None:
         return federation.publish(server.sample_map, self._seen)
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         trained, last, settings = self._model
         owners = list(new)
         model = (PerClient({c: trained[c] for c in owners}), last, settings)

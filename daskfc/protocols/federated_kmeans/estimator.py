@@ -8,22 +8,13 @@ import numpy as np
 from daskfc import seeds
 from daskfc.checks import boolean, integer, one_of, real
 from daskfc.errors import InvalidInput
-from daskfc.federation import (
-    FederatedClusterer,
-    Federation,
-    LabelledSamples,
-    Local,
-    PerClient,
-    Sent,
-    own_labels,
-    param,
-)
+from daskfc.federation import FederatedClusterer, Federation, own_labels, param
 from daskfc.federation.methods.one_budget import NOISE, noise_told
+from daskfc.federation.methods.samples import Labelled, NewStores
 from daskfc.privacy import asked_noise, multiplier_of_each
 from daskfc.protocols.federated_kmeans import party
 from daskfc.secure.kmeans import StartedNoise, open_kmeans
 from daskfc.secure.sums import check_maskers, open_sum
-from daskfc.stores import ClientStore
 
 __all__ = ["LLOYD_ROUNDS", "FederatedKMeans"]
 
@@ -122,7 +113,7 @@ class FederatedKMeans(FederatedClusterer):
         if n_clients is not None and self.averaging != "plain":
             check_maskers(n_clients, self.n_colluding, self.allow_few)
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         given = asked_noise(self._noise_within, _NAME, _MORE)
         noise = _noise_of(self._noise_within)
         self._releases = noise is not None
@@ -163,9 +154,7 @@ class FederatedKMeans(FederatedClusterer):
         """Whether an interrupted fit may begin again: not if it may have released noisy sums."""
         return not getattr(self, "_releases", False)
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         told = (new, self.cluster_centers_)
         return federation.publish(party.labelled_new, *told, party=tuple(new), wait=False)
 

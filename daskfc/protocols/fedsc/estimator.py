@@ -18,7 +18,8 @@ from daskfc.federation.methods.parameters import param, picked
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.sample_map import SampleMap
 from daskfc.federation.methods.samples import (
-    LabelledSamples,
+    Labelled,
+    NewStores,
     canonical_positions,
     labelled_samples,
     sample_digests,
@@ -312,7 +313,7 @@ class FedSC(FederatedClusterer):
             federation.wait(at_server)
         return _Learned(planned, how, final, older, dictionary, rows, reference, positions)
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         learned = self._learn(federation)
         planned, how, final = learned.planned, learned.how, learned.final
         with self._stage(federation, "clustering"):
@@ -438,9 +439,7 @@ class FedSC(FederatedClusterer):
                 "fitting again would release the data once more. Fit again if the budget allows it."
             )
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         # Noise protects new samples in a release of their own: they may be the clustered ones.
         self._charge(federation, list(new))
         return predict_new(federation, self._fitted, new)

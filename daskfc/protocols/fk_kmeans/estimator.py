@@ -12,18 +12,10 @@ from daskfc.checks import boolean, integer, one_of, optional, real
 from daskfc.clustering.kernels.features import KERNELS
 from daskfc.coding import FixedPoint
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation import (
-    FederatedClusterer,
-    Federation,
-    LabelledSamples,
-    Local,
-    PerClient,
-    Sent,
-    param,
-)
+from daskfc.federation import FederatedClusterer, Federation, Local, PerClient, param
 from daskfc.federation.methods.one_budget import NOISE, noise_told
 from daskfc.federation.methods.parameters import picked
-from daskfc.federation.methods.samples import own_labels, store_content
+from daskfc.federation.methods.samples import Labelled, NewStores, own_labels, store_content
 from daskfc.protocols.fk_kmeans import party, server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.iterations import IterationReport, Iterations, Planned
@@ -39,7 +31,6 @@ from daskfc.protocols.fk_kmeans.uncompressed import Uncompressed
 from daskfc.secure.kmeans import LloydNoise, open_kmeans
 from daskfc.secure.sums import Aggregation, agree_on_centre, check_maskers, open_sum
 from daskfc.secure.sums.interpoint import agree_on_width
-from daskfc.stores import ClientStore
 
 __all__ = ["FederatedKernelKMeans"]
 
@@ -210,7 +201,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     def _n_eigenvectors(self) -> int:
         return self.n_eigenvectors or self.n_clusters
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         self.history_: list[IterationReport] = []
         noise = noise_of(self._noise_within, iterations=self.iterations)
         sums = open_sum(
@@ -374,9 +365,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         """Whether an interrupted fit may begin again: not if it released noisy sums."""
         return not (self.noise is not None and getattr(self, "history_", None))
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         if not self.communication_efficient:
             raise InvalidInput(
                 "predict of FederatedKernelKMeans needs communication_efficient=True: without it "

@@ -45,12 +45,7 @@ class GramNoise:
         return REACH_OF_NOISE * self.sigma / math.sqrt(n_shares)
 
     def on_gram(
-        self,
-        values: Floats,
-        secret: SecretKey,
-        inputs: str,
-        number: int,
-        n_shares: int,
+        self, values: Floats, secret: SecretKey, inputs: str, number: int, n_shares: int
     ) -> Noised:
         """Return a packed Gram matrix with the client's share of the noise of iteration t."""
         label = noise_label(
