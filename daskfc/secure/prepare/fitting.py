@@ -116,7 +116,7 @@ class Fitting:
         if self.alone and self.federation.contract.categorical.get(self.clients[0]):
             # by name: only the client knows which columns its words made
             by_name = [dict(zip(self._numbers, one, strict=True)) for one in width]
-            return {"own": True, **dict(zip(SHIFTED["min-max"], by_name, strict=True))}
+            return dict(zip(SHIFTED["min-max"], by_name, strict=True))
         values = map(list, self._by_column(*width, (0.0, 1.0)))
         return dict(zip(SHIFTED["min-max"], values, strict=True))
 

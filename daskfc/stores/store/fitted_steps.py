@@ -19,7 +19,7 @@ A step is a mapping of plain values, so that a run's folder and every party's se
 
 Steps leave columns of words alone, except ``impute`` before they are one-hot, and ``log`` and
 ``clip`` after. With ``"own": true`` in place of its values a step computes them from the client's
-own samples, or takes declared ones by the names of columns.
+own samples; declared values of ``min-max`` may be mappings of the names of columns of numbers.
 
 **Weight of a column of words.** With h = 1/√2 two samples with different words in a column are at
 the squared distance 1 in it, and those with the same word at 0, however many words there are.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -73,7 +73,9 @@ class PreparedStore(ClientStore):
         return np.ascontiguousarray(rows, dtype=np.float64)
 
     def _add(self, step: FittedStep) -> None:
-        if step.get("own") or (step["step"] == "jitter" and "scale" not in step):
+        if isinstance(step.get("low"), Mapping):
+            step = _by_name(self, step, self._made_of)
+        elif step.get("own") or (step["step"] == "jitter" and "scale" not in step):
             step = _own(self, step, self._made_of)
         columns = Columns(
             self.feature_names, self.categories, self.missing, self.name, self._made_of
@@ -97,6 +99,14 @@ def numbers_of(store: ClientStore, block: np.ndarray) -> np.ndarray:
     return np.where(words, 0.0, block)
 
 
+def _by_name(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> FittedStep:
+    """Return a step with declared values, of columns of numbers by name, for a client's columns."""
+    pairs = list(zip(store.feature_names, made_of or ("",) * store.n_features, strict=True))
+    low = [0.0 if of else step["low"][name] for name, of in pairs]
+    width = [1.0 if of else step["width"][name] for name, of in pairs]
+    return {**step, "low": low, "width": width}
+
+
 def _own(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> FittedStep:
     """Return a step with the values that a client's own samples give."""
     kind = step["step"]
@@ -108,11 +118,6 @@ def _own(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> Fitted
         if step.get("within"):
             mean, scale = but_for_words(made_of, mean, scale)
         return {"step": kind, "mean": mean.tolist(), "scale": scale.tolist()}
-    if kind == "min-max" and "low" in step:  # declared, for columns of numbers by name
-        pairs = list(zip(store.feature_names, made_of or ("",) * store.n_features, strict=True))
-        low = [0.0 if of else step["low"][name] for name, of in pairs]
-        width = [1.0 if of else step["width"][name] for name, of in pairs]
-        return {"step": kind, "low": low, "width": width}
     rows = store.rows_of_any_size(0, store.n_samples)
     if kind == "impute":
         fill = [
