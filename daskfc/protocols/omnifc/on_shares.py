@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.arrays import Ints
 from daskfc.clustering import DBSCAN, Clusterer, KMeans, RadiusGraph, make_clusterer
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
@@ -240,7 +239,7 @@ class OnShares:
         self.computation = SharedComputation(federation, begin=begun)
         self._fitted: tuple[CentresOfShares, RowGrid] | None = None
 
-    def labels(self, n_clusters: int | None) -> PerClient[Local[Ints]]:
+    def labels(self, n_clusters: int | None) -> PerClient[Local[NDArray[np.int64]]]:
         """Return each client's labels, which stay there."""
         n, d = self._shape
         if isinstance(self._clusterer, DBSCAN):

@@ -7,7 +7,6 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.arrays import Ints
 from daskfc.errors import DaskfcError, InvalidInput
 from daskfc.federation.steps.rules import Rule
 from daskfc.secure.shared import Bits, DensityClusters, Lloyd, Numbers, Party, Program, Seeding
@@ -94,9 +93,9 @@ class CentresOfShares:
         """Return what finds the nearest centres of new samples: no iteration, so none moves."""
         return replace(self.lloyd, n_samples=n_samples, iterations=0)
 
-    def labels(self, planes: NDArray[np.uint8]) -> Ints:
+    def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return labels (n,): the row of planes (planes, n) in which a sample's bit is set."""
-        found: Ints = planes.argmax(axis=0).astype(np.int64)
+        found: NDArray[np.int64] = planes.argmax(axis=0).astype(np.int64)
         return found
 
 
@@ -151,7 +150,7 @@ class DensityOfShares:
         """Return planes (n_planes, words) of numbers of clusters, one sample a bit."""
         return (yield from self.clusters.fit(party, x)), None
 
-    def labels(self, planes: NDArray[np.uint8]) -> Ints:
+    def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return labels (n,) from planes (planes, n): the highest number stands for noise."""
         weights = np.int64(1) << np.arange(len(planes), dtype=np.int64)
         found = weights @ planes.astype(np.int64)
