@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from daskfc.arrays import Floats
 from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator
@@ -91,7 +92,7 @@ class GraphOperator:
     """
 
     blocks: RowBlocks
-    degrees: NDArray[np.float64]
+    degrees: Floats
     self_loops: bool = True
 
     @classmethod

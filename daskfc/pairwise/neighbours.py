@@ -15,6 +15,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, integer
 from daskfc.clustering.views.graphs import NeighbourGraph
 from daskfc.errors import InvalidInput, StoreError
@@ -29,15 +30,15 @@ __all__ = ["NeighbourTiles"]
 class _Known:
     """The nearest found so far for the rows of one panel, and the panels searched."""
 
-    distances: NDArray[np.float64]  # (rows, k), rising along a row; infinity where none is known
-    others: NDArray[np.int64]  # (rows, k)
+    distances: Floats  # (rows, k), rising along a row; infinity where none is known
+    others: Ints  # (rows, k)
     seen: set[int] = field(default_factory=set)
 
     @classmethod
     def nothing(cls, rows: int, k: int) -> "_Known":
         return cls(np.full((rows, k), np.inf), np.full((rows, k), NOBODY))
 
-    def limits(self, first: int) -> NDArray[np.float64]:
+    def limits(self, first: int) -> Floats:
         """Return the limits for neighbours from ``first`` on; ties go to the smaller index."""
         kth = self.distances[:, -1]
         settled = self.others[:, -1] < first
@@ -149,7 +150,7 @@ class NeighbourTiles(BlockGroup):
         others = np.where(found.others == NOBODY, NOBODY, found.others + first)
         return Nearest(found.owners, found.distances, others)
 
-    def _cell(self, piece: Nearest) -> NDArray[np.float64]:
+    def _cell(self, piece: Nearest) -> Floats:
         # distance and index are in one chunk, so that a piece never mixes two writers
         cell = np.full(self._candidates.shape[2:], np.inf)
         width = piece.distances.shape[1]

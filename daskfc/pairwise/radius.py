@@ -8,6 +8,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, real
 from daskfc.clustering.views.graphs import RadiusGraph
 from daskfc.errors import InvalidInput, StoreError
@@ -21,9 +22,7 @@ _TOGETHER = 1 << 18  # ours: pairs of one part, 8 MiB while they are unpacked
 Edges = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
-def within_of_block(
-    block: NDArray[np.float64] | NDArray[np.int64], radius2: float, *, diagonal: bool
-) -> NDArray[np.uint8]:
+def within_of_block(block: Floats | Ints, radius2: float, *, diagonal: bool) -> NDArray[np.uint8]:
     """Return which entries lie within a squared radius, inclusive, as bits (a, ceil(b / 8))."""
     within = block <= radius2
     return np.packbits(np.triu(within, 1) if diagonal else within, axis=1)

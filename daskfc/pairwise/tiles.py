@@ -8,6 +8,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec
 
+from daskfc.arrays import Floats
 from daskfc.checks import check_params, one_of
 from daskfc.clustering import DistanceBlocks
 from daskfc.clustering.blocks.row_file import RowFile
@@ -94,7 +95,7 @@ class DistanceTiles(BlockGroup):
         for i, j in self.grid.blocks():
             yield i, j, self.block(i, j)
 
-    def rows(self, start: int, stop: int) -> NDArray[np.float64]:
+    def rows(self, start: int, stop: int) -> Floats:
         """Return rows start to stop of the whole matrix."""
         self.require_complete()
         n, tile = self.grid.n, self.grid.tile
@@ -111,13 +112,13 @@ class DistanceTiles(BlockGroup):
                 target[:, self.grid.panel(q)] = block[inside]
         return out
 
-    def panels(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    def panels(self) -> Iterator[tuple[int, Floats]]:
         """Iterate over (first row, rows of (tile, n)); reads blocks twice, unlike `blocks`."""
         for i in range(self.grid.n_panels):
             panel = self.grid.panel(i)
             yield panel.start, self.rows(panel.start, panel.stop)
 
-    def full(self) -> NDArray[np.float64]:
+    def full(self) -> Floats:
         """Return the whole (n, n) matrix."""
         out = np.empty((self.n, self.n), np.float64)
         for i, j, block in self.blocks():
@@ -134,12 +135,12 @@ class DistanceTiles(BlockGroup):
             file.write_part(columns, rows, block.T)
         stored = DistanceBlocks(n, lambda rows, columns: file.rows(np.arange(n)[rows])[:, columns])
 
-        def dot(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        def dot(weights: Floats) -> Floats:
             return np.concatenate([panel @ weights for _, panel in stored.panels()])
 
         order = order_of_symmetric(file.row, dot, n)
 
-        def block_of(rows: Places, columns: Places) -> NDArray[np.float64]:
+        def block_of(rows: Places, columns: Places) -> Floats:
             asked = order.places[columns]
             found = np.empty((np.arange(n)[rows].size, asked.size))
             for target, place in zip(found, order.places[rows].tolist(), strict=True):

@@ -1,8 +1,11 @@
-"""Cluster centres as messages, and the base class of baselines with one centre per cluster."""
+"""Cluster centres as messages, and what baselines with centres, or with rounds, share."""
 
-from typing import ClassVar
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.baselines.centers.lloyd import assign
 from daskfc.checks import integer
@@ -10,10 +13,13 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
-from daskfc.federation.methods.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
 from daskfc.stores import ClientStore
 
-__all__ = ["CenterClusterer", "GlobalCenters", "nearest_labels", "nearest_of_new"]
+__all__ = [
+    "CenterClusterer", "GlobalCenters", "nearest_labels", "nearest_of_new", "relative_shift",
+    "until_rest",
+]  # fmt: skip
 
 
 class GlobalCenters(
@@ -36,6 +42,30 @@ def nearest_of_new(new: ClientStore, centers: np.ndarray) -> LabelledSamples:
     return own_labels(new, assign(new, centers))
 
 
+def relative_shift(before: np.ndarray, after: np.ndarray) -> float:
+    """Return how far an array moved, relative to its norm."""
+    return float(np.linalg.norm(after - before)) / max(float(np.linalg.norm(after)), 1e-300)
+
+
+def until_rest(
+    model: Any, federation: Federation, turn: Callable[[int], float], what: str, whose: str
+) -> None:
+    """Take turns, each a round, until one moves little; warn where the last one still moves."""
+    shift = 0.0
+    for number in range(1, model.max_rounds + 1):
+        federation.next_round()
+        model.n_rounds_ = number
+        shift = turn(number)
+        if shift <= model.tolerance:
+            return
+    warnings.warn(
+        f"{type(model).__name__}'s {what} still moved by {shift:.1e} of {whose} norm in round "
+        f"{model.max_rounds}, more than the tolerance {model.tolerance:.1e}. Raise 'max_rounds'.",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
+
+
 class CenterClusterer(FederatedClusterer):
     """Base of the baselines whose model is one centre per cluster, ``(n_clusters, n_features)``."""
 
@@ -44,9 +74,7 @@ class CenterClusterer(FederatedClusterer):
 
     n_clusters: int = param(integer(low=1), kw_only=False)
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Label new samples with the nearest of ``cluster_centers_``."""
         return federation.publish(
             nearest_of_new, new, self.cluster_centers_, party=tuple(new), wait=False

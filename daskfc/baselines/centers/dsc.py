@@ -101,7 +101,16 @@ class CommonCenters(
     centers: np.ndarray = array("n_clusters", "n_clusters", dtype="float64")
 
 
-def _checked(data: ClientStore, n_clusters: int, n_neighbors: int | None, party: str) -> int:
+def _embedded(
+    data: ClientStore,
+    added: np.ndarray,
+    n_clusters: int,
+    n_neighbors: int | None,
+    kernel_scale: float,
+    random_state: int,
+    party: str,
+) -> np.ndarray:
+    """Return V of a client's samples and `added` ones; refuse too few or dissimilar samples."""
     n = data.n_samples
     if n < n_clusters:
         raise InvalidInput(
@@ -113,18 +122,7 @@ def _checked(data: ClientStore, n_clusters: int, n_neighbors: int | None, party:
             f"the 'n_neighbors' parameter of DSC must be less than the samples of every client; "
             f"client {party!r} has {n}, got {n_neighbors}. Lower it or leave it out."
         )
-    return n
-
-
-def _embed(
-    X: np.ndarray,
-    *,
-    n_clusters: int,
-    n_neighbors: int | None,
-    kernel_scale: float,
-    random_state: int,
-    party: str,
-) -> np.ndarray:
+    X = np.concatenate([data.rows(0, n), added])
     n, order = len(X), order_of_rows(X)
     k = min(default_neighbors(n), n - 1) if n_neighbors is None else n_neighbors
     graph = neighbour_similarity(X[order], k, kernel_scale)
@@ -148,16 +146,9 @@ def first_rows(
     random_state: int,
     party: str,
 ) -> np.ndarray:
-    """Return V of the coordinator's samples, ``(n, K)``; refuse too few or dissimilar ones."""
-    n = _checked(data, n_clusters, n_neighbors, party)
-    return _embed(
-        data.rows(0, n),
-        n_clusters=n_clusters,
-        n_neighbors=n_neighbors,
-        kernel_scale=kernel_scale,
-        random_state=random_state,
-        party=party,
-    )
+    """Return V of the coordinator's samples, ``(n, K)``."""
+    how = n_clusters, n_neighbors, kernel_scale, random_state, party
+    return _embedded(data, np.empty((0, data.n_features)), *how)
 
 
 def share_sample(
@@ -181,15 +172,8 @@ def aligned_rows(
     party: str,
 ) -> np.ndarray:
     """Return V of a client's samples, ``(n, K)``, with signs matched at the shared sample."""
-    n = _checked(data, n_clusters, n_neighbors, party)
-    V = _embed(
-        np.concatenate([data.rows(0, n), shared.row[None]]),
-        n_clusters=n_clusters,
-        n_neighbors=n_neighbors,
-        kernel_scale=kernel_scale,
-        random_state=random_state,
-        party=party,
-    )
+    how = n_clusters, n_neighbors, kernel_scale, random_state, party
+    V = _embedded(data, shared.row[None], *how)
     return match_signs(V[:-1], V[-1], shared.place)
 
 

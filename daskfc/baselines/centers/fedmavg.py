@@ -30,19 +30,18 @@ Limits      h_i scales freely, so clusters are directions from the origin: the m
             two clusters on one ray (iris: kappa 0.50 in OmniFC's Table 1).
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.baselines.centers.centers import relative_shift, until_rest
 from daskfc.checks import integer, real
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
-from daskfc.federation.methods.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 
@@ -212,8 +211,7 @@ def average_basis(
 
 def basis_shift(before: Basis, after: Basis) -> BasisShift:
     """Return the averaged basis's movement, by which the caller stops the rounds."""
-    size = max(float(np.linalg.norm(after.basis)), 1e-300)
-    return BasisShift(float(np.linalg.norm(after.basis - before.basis)) / size)
+    return BasisShift(relative_shift(before.basis, after.basis))
 
 
 def coefficient_labels(
@@ -318,9 +316,9 @@ class FedMAvg(FederatedClusterer):
     ) -> tuple[Local[Basis], PerClient[Local[LocalFactors]]]:
         """Run rounds until the basis converges; return it and the clients' factors."""
         factors: PerClient[Local[LocalFactors]] | None = None
-        for number in range(1, self.max_rounds + 1):
-            federation.next_round()
-            self.n_rounds_ = number
+
+        def turn(number: int) -> float:
+            nonlocal average, factors
             factors = federation.on_clients(
                 local_factors,
                 federation.tell(average),
@@ -331,21 +329,12 @@ class FedMAvg(FederatedClusterer):
             parts = federation.ask(local_basis, factors)
             before = average
             average = federation.on_server(average_basis, parts, shares, before)
-            shift = federation.publish(basis_shift, before, average).shift
-            if shift <= self.tolerance:
-                return average, factors
+            return federation.publish(basis_shift, before, average).shift
+
+        until_rest(self, federation, turn, "basis", "its")
         assert factors is not None  # there is one round at least
-        warnings.warn(
-            f"FedMAvg's basis still moved by {shift:.1e} of its norm in round "
-            f"{self.max_rounds}, more than the tolerance {self.tolerance:.1e}. Raise "
-            "'max_rounds'.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
         return average, factors
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Label new samples with the nearest direction of ``basis_``."""
         return federation.publish(direction_of_new, new, self.basis_, party=tuple(new), wait=False)

@@ -33,7 +33,12 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.baselines.centers.centers import CenterClusterer, GlobalCenters
+from daskfc.baselines.centers.centers import (
+    CenterClusterer,
+    GlobalCenters,
+    relative_shift,
+    until_rest,
+)
 from daskfc.baselines.centers.lloyd import kmeans_plus_plus, weighted_k_means
 from daskfc.checks import integer, one_of, real
 from daskfc.clustering.clusterers.fuzzy import memberships
@@ -100,15 +105,11 @@ def fuzzy_c_means(
         moved = centers.copy()
         present = weights > 0
         moved[present] = sums[present] / weights[present, None]  # v_j = Σ u_ij^m x_i / Σ u_ij^m
-        shift = _shift(centers, moved)
+        shift = relative_shift(centers, moved)
         centers = moved
         if shift <= tolerance:
             break
     return FuzzyCenters(centers, supports)
-
-
-def _shift(before: np.ndarray, after: np.ndarray) -> float:
-    return float(np.linalg.norm(after - before)) / max(float(np.linalg.norm(after)), 1e-300)
 
 
 def first_local_centers(
@@ -204,7 +205,7 @@ def _merged_by_k_means(
 
 def center_shift(before: GlobalCenters, after: GlobalCenters) -> CenterShift:
     """Return the global centres' movement, by which the caller stops the rounds."""
-    return CenterShift(_shift(before.centers, after.centers))
+    return CenterShift(relative_shift(before.centers, after.centers))
 
 
 def find_centers(last_result: LastResult) -> StartFound:
@@ -320,20 +321,13 @@ class FFCM(CenterClusterer):
     ) -> Local[GlobalCenters]:
         """Run rounds until the global centres converge."""
         how: dict[str, Any] = {"averaging": self.averaging, "random_state": self.seed_}
-        for number in range(1, self.max_rounds + 1):
-            federation.next_round()
-            self.n_rounds_ = number
+
+        def turn(_: int) -> float:
+            nonlocal centers
             parts = federation.ask(local_centers, federation.tell(centers), **local)
             before = centers
             centers = federation.on_server(merge_centers, parts, before, **how)
-            shift = federation.publish(center_shift, before, centers).shift
-            if shift <= self.tolerance:
-                return centers
-        warnings.warn(
-            f"FFCM's centres still moved by {shift:.1e} of their norm in round "
-            f"{self.max_rounds}, more than the tolerance {self.tolerance:.1e}. Raise "
-            "'max_rounds'.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+            return federation.publish(center_shift, before, centers).shift
+
+        until_rest(self, federation, turn, "centres", "their")
         return centers

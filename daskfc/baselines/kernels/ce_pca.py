@@ -48,7 +48,7 @@ from daskfc.checks import integer, optional
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
-from daskfc.federation.methods.samples import LabelledSamples, own_labels
+from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
 from daskfc.secure.kmeans import KMeansCenters, own_clusters
 from daskfc.secure.sums import KernelWidth
 from daskfc.seeds import integer_seed
@@ -410,9 +410,7 @@ class CEPCA(FederatedKernelClusterer):
         parts = federation.ask(send_representatives, scores, share, **key)
         return federation.on_server(tell_representatives, parts, before)
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Label new samples with the nearest centre on the principal components."""
         return federation.publish(
             _labelled_new, new, *self._fitted, choice=self._choice, party=tuple(new), wait=False

@@ -21,8 +21,8 @@ from typing import ClassVar
 import numpy as np
 
 from daskfc.baselines.kernels.kernel_methods import FederatedKernelClusterer, KernelChoice
-from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.methods.samples import LabelledSamples, own_labels
+from daskfc.federation import Federation, PerClient, Sent
+from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.secure.sums import KernelWidth
 from daskfc.seeds import integer_seed
@@ -130,9 +130,7 @@ class RFKKMeans(FederatedKernelClusterer):
         sent: PerClient[Sent] = federation.publish(own_labels, labels, party="clients", wait=False)
         return sent
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Label new samples with the nearest of ``cluster_centers_``."""
         return federation.publish(
             feature_labels,

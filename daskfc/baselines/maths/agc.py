@@ -8,9 +8,7 @@ Departures  The order of the filter is a parameter, not searched for. k-means ru
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from daskfc.arrays import Ints
 from daskfc.checks import check_params, integer
 from daskfc.clustering.clusterers.clusterer import in_order_of_appearance
 from daskfc.clustering.clusterers.kmeans import best_partition
@@ -31,7 +29,7 @@ def cluster_agc(
     filter_kind: FilterKind = "agc",
     n_init: int = 10,
     max_iter: int = 300,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Cluster nodes by k-means on the k left singular vectors of filtered features X (n, d)."""
     n = int(X.shape[0])
     params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}

@@ -12,7 +12,7 @@ Departures  Rows are pooled in the canonical order of their sample ids, so that 
             on the partition of the data.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,6 +38,7 @@ __all__ = [
     "Central",
     "RawRows",
     "TableShape",
+    "blocks_of_rows",
     "cluster_pool",
     "place_rows",
     "raw_rows",
@@ -75,6 +76,16 @@ def table_shape(data: ClientStore) -> TableShape:
 def raw_rows(data: ClientStore, *, start: int, stop: int) -> RawRows:
     """Return the rows from `start` up to `stop`, or to the end of the store, for the server."""
     return RawRows(np.ascontiguousarray(data.rows(start, min(stop, data.n_samples))))
+
+
+def blocks_of_rows(
+    federation: Federation, shapes: Mapping[str, TableShape]
+) -> Iterator[tuple[int, PerClient[Sent[RawRows]]]]:
+    """Have clients send all rows, block by block; yield where each begins, and its rows."""
+    block = max(BLOCK_BYTES // (8 * max(one.n_features for one in shapes.values())), 1)
+    for start in range(0, max(one.n_samples for one in shapes.values()), block):
+        holders = [name for name, one in shapes.items() if one.n_samples > start]
+        yield start, federation.ask(raw_rows, start=start, stop=start + block, clients=holders)
 
 
 def _pool_path(workspace: str, run: str) -> Path:
@@ -207,24 +218,18 @@ class Central(FederatedClusterer):
     def _pool(self, federation: Federation, positions: Local) -> Local:
         """Move all rows to the server, one block of each client at a time."""
         shapes = federation.publish(table_shape, party="clients")
-        n, d = self._pool_shape(shapes)
-        block = max(BLOCK_BYTES // (8 * d), 1)
-        placed: Local | int = 0
-        for start in range(0, max(one.n_samples for one in shapes.values()), block):
-            holders = [name for name, one in shapes.items() if one.n_samples > start]
-            parts = federation.ask(raw_rows, start=start, stop=start + block, clients=holders)
-            placed = federation.on_server(
-                place_rows, parts, positions, placed, start=start, shape=(n, d), run=self.run_id_
-            )
-            federation.wait([placed])  # at most one block of each client in memory
-        assert isinstance(placed, Local), placed
-        return placed
-
-    def _pool_shape(self, shapes: Mapping[str, TableShape]) -> tuple[int, int]:
         n = sum(shape.n_samples for shape in shapes.values())
         if self.n_clusters is not None and self.n_clusters > n:
             raise InvalidInput(
                 f"the 'n_clusters' parameter of Central must be at most the number of samples, "
                 f"{n}; got {self.n_clusters}. Lower it."
             )
-        return n, next(iter(shapes.values())).n_features
+        place = {"shape": (n, next(iter(shapes.values())).n_features), "run": self.run_id_}
+        placed: Local | int = 0
+        for start, parts in blocks_of_rows(federation, shapes):
+            placed = federation.on_server(
+                place_rows, parts, positions, placed, start=start, **place
+            )
+            federation.wait([placed])  # at most one block of each client in memory
+        assert isinstance(placed, Local), placed
+        return placed

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from daskfc import seeds
+from daskfc.arrays import Ints
 from daskfc.baselines.maths.agc import cluster_agc
 from daskfc.baselines.maths.gcc import cluster_gcc
 from daskfc.checks import Constraint, boolean, integer, one_of, optional
@@ -108,7 +108,7 @@ def gcc_of_pool(
     return ClientLabels(cluster_gcc(*_pool(columns, graphs), **options))
 
 
-def agc_alone(data: ClientStore, options: dict[str, Any]) -> NDArray[np.int64]:
+def agc_alone(data: ClientStore, options: dict[str, Any]) -> Ints:
     """Run AGC on the participant's own columns and graph."""
     return cluster_agc(data.rows(0, data.n_samples), _graph_of(data), **options)
 

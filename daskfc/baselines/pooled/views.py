@@ -20,7 +20,7 @@ import numpy as np
 
 from daskfc import seeds
 from daskfc.arrays import Floats
-from daskfc.baselines.pooled.central import BLOCK_BYTES, RawRows, TableShape, raw_rows, table_shape
+from daskfc.baselines.pooled.central import RawRows, blocks_of_rows, table_shape
 from daskfc.checks import Constraint, integer
 from daskfc.clustering import Clusterer, make_clusterer
 from daskfc.clustering.clusterers.local_labels import LocalLabels, spectral_labels
@@ -120,12 +120,9 @@ class JoinedViews(FederatedClusterer):
 
     def _pool(self, federation: Federation) -> Local[dict[str, Floats]]:
         """Move all rows to the server, one block of each client at a time."""
-        shapes: Mapping[str, TableShape] = federation.publish(table_shape, party="clients")
         rows: Local[dict[str, Floats]] | None = None
-        block = max(BLOCK_BYTES // (8 * max(one.n_features for one in shapes.values())), 1)
-        for start in range(0, max(one.n_samples for one in shapes.values()), block):
-            holders = [name for name, one in shapes.items() if one.n_samples > start]
-            parts = federation.ask(raw_rows, start=start, stop=start + block, clients=holders)
+        shapes = federation.publish(table_shape, party="clients")
+        for _, parts in blocks_of_rows(federation, shapes):
             rows = federation.on_server(add_rows, rows, parts)
             federation.wait([rows])
         assert rows is not None

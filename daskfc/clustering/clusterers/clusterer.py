@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, check_params, integer
 from daskfc.clustering.views.decisive import between_nearest_means
 from daskfc.clustering.views.graphs import NeighbourGraph
@@ -54,13 +55,13 @@ class Clustering:
     True
     """
 
-    labels: NDArray[np.int64]
+    labels: Ints
     n_clusters: int
     model: dict[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
     converged: bool = True
     score: float | None = None
     notes: tuple[str, ...] = ()
-    decisive: NDArray[np.float64] | None = None
+    decisive: Floats | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Clusterer(ABC):
         """
         return self._pooled(*self._checked_pool(X, n_clusters, seed), seed)
 
-    def pooled_labels(self, X: ArrayLike, n_clusters: int | None, seed: int) -> NDArray[np.int64]:
+    def pooled_labels(self, X: ArrayLike, n_clusters: int | None, seed: int) -> Ints:
         """Return labels (n,) of `pooled` that are independent of the samples' order."""
         points, k = self._checked_pool(X, n_clusters, seed)
         order = order_of_points(points)
@@ -168,9 +169,7 @@ class Clusterer(ABC):
             found = self._pooled(points[order.places], k, seed)
         return order.back(order.alike(found.labels))
 
-    def _checked_pool(
-        self, X: ArrayLike, n_clusters: int | None, seed: int
-    ) -> tuple[NDArray[np.float64], int]:
+    def _checked_pool(self, X: ArrayLike, n_clusters: int | None, seed: int) -> tuple[Floats, int]:
         points = np.ascontiguousarray(X, dtype=np.float64)
         if points.ndim != 2 or 0 in points.shape:
             raise InvalidInput(
@@ -185,7 +184,7 @@ class Clusterer(ABC):
             )
         return points, self._checked_count(n_clusters, len(points), seed)
 
-    def predict(self, clustering: Clustering, distances: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, clustering: Clustering, distances: ArrayLike) -> Ints:
         """Assign new samples to the clusters found.
 
         Parameters
@@ -219,7 +218,7 @@ class Clusterer(ABC):
             )
         return self._predict(clustering, D)
 
-    def _decisive(self, view: Any, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _decisive(self, view: Any, labels: Ints) -> Floats:
         """Return squared distances that the labels depend on: between nearest means of clusters."""
         return between_nearest_means(view, labels)
 
@@ -227,10 +226,10 @@ class Clusterer(ABC):
     def _fit(self, view: Any, k: int, seed: int) -> Clustering: ...
 
     @abstractmethod
-    def _pooled(self, X: NDArray[np.float64], k: int, seed: int) -> Clustering: ...
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering: ...
 
     @abstractmethod
-    def _predict(self, clustering: Clustering, D: NDArray[np.float64]) -> NDArray[np.int64]: ...
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints: ...
 
     def _neighbours(self, view: Any) -> NeighbourGraph:
         """Return a view's graph of `graph_neighbors` others of each sample, or more."""
@@ -297,7 +296,7 @@ def _alike(view: View) -> tuple[str, ...]:
     return () if spread else ("all samples have the same features: their clusters mean nothing.",)
 
 
-def in_order_of_appearance(labels: ArrayLike, k: int) -> NDArray[np.int64]:
+def in_order_of_appearance(labels: ArrayLike, k: int) -> Ints:
     """Return new numbers (k,) of clusters 0 to k - 1, by first appearance; empty ones come last."""
     found, first = np.unique(np.asarray(labels), return_index=True)
     order = np.full(k, np.iinfo(np.int64).max)

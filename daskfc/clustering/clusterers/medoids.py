@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import kmedoids
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, integer
 from daskfc.clustering.blocks.swaps import Medoids, medoids_by_swaps
 from daskfc.clustering.clusterers.clusterer import (
@@ -94,9 +94,7 @@ class KMedoids(Clusterer):
             warnings.warn(notes[0], ConvergenceWarning, stacklevel=3)
         return Clustering(labels, k, {"medoids": medoids}, converged, best.loss, notes)
 
-    def _runs_in_memory(
-        self, D: NDArray[np.float64], order: NDArray[np.int64], starts: Mapping[int, Any]
-    ) -> list[Medoids]:
+    def _runs_in_memory(self, D: Floats, order: Ints, starts: Mapping[int, Any]) -> list[Medoids]:
         """Return the runs of the package kmedoids, which tries samples in the matrix's order."""
         distances, place, runs = np.empty_like(D), np.empty(len(D), np.int64), []
         for first, start in starts.items():
@@ -109,8 +107,8 @@ class KMedoids(Clusterer):
             runs.append(Medoids(chosen, float(run.loss), int(run.n_iter)))
         return runs
 
-    def _pooled(self, X: NDArray[np.float64], k: int, seed: int) -> Clustering:
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         return self._fit(distances_of(X), k, seed)
 
-    def _predict(self, clustering: Clustering, D: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         return np.asarray(D[:, clustering.model["medoids"]].argmin(axis=1))

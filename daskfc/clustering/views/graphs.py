@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
+
 __all__ = ["EdgeSource", "NeighbourGraph", "RadiusGraph"]
 
 Pairs = tuple[NDArray[np.integer], NDArray[np.integer]]
@@ -33,7 +35,7 @@ class NeighbourGraph:
     """
 
     indices: NDArray[np.int32]
-    distances: NDArray[np.float64]
+    distances: Floats
 
     def __post_init__(self) -> None:
         shapes = (self.indices.shape, self.distances.shape)

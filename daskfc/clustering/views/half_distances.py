@@ -12,14 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.arrays import Floats, Ints
-from daskfc.clustering.views.screening import (
-    ALL,
-    PairScreen,
-    Rounded,
-    Share,
-    scored,
-    tiles,
-)
+from daskfc.clustering.views.screening import ALL, PairScreen, Rounded, Share, scored, tiles
 
 __all__ = ["HalfDistances", "MaybeWithin"]
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.coding.codes.decode_passes import combine_primes, weighted_sum
 from daskfc.coding.codes.lagrange import LagrangeCode
 from daskfc.coding.residues.compiled import floor_modulo
@@ -75,8 +76,8 @@ def reconstruct(
     code: LagrangeCode,
     system: ResidueSystem,
     *,
-    out: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
+    out: Ints | None = None,
+) -> Ints:
     """Return exact integer squared distances, int64 (a, b), from the first R of K >= R answers.
 
     Answers are (r, a, b), in the order of `evaluators`; any R give the same. Raises DecodingError

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.checks import check_params, integer
 from daskfc.coding.residues.compiled import cut_rows, encode_tile
 from daskfc.coding.residues.modular import lagrange_weights
@@ -94,7 +95,7 @@ class LagrangeCode:
         return -(-n_features // self.n_segments)
 
     def encode(
-        self, rows: NDArray[np.int64], system: ResidueSystem, secret: SecretKey
+        self, rows: Ints, system: ResidueSystem, secret: SecretKey
     ) -> NDArray[np.unsignedinteger]:
         """Return all evaluators' coded rows, (m, r, n, k); evaluator j may see [j] only.
 
@@ -136,7 +137,7 @@ class LagrangeCode:
             share[a] = stream.uniform(p, shape, dtype=system.dtype)
         return share
 
-    def weights(self, evaluators: Sequence[int], p: int) -> NDArray[np.int64]:
+    def weights(self, evaluators: Sequence[int], p: int) -> Ints:
         """Return w_j = sum_o L_j(α_o) mod p over segments; distances are sum_j w_j D_j, Eq. 5."""
         return _summed_weights(self, tuple(evaluators), p).copy()
 
@@ -151,7 +152,7 @@ class LagrangeCode:
 
 
 @lru_cache(maxsize=64)
-def _encoding_matrix(code: LagrangeCode, p: int) -> NDArray[np.int64]:
+def _encoding_matrix(code: LagrangeCode, p: int) -> Ints:
     """Return balanced Lagrange weights (m - t, l + t): segments and t shares to the others."""
     l, t = code.n_segments, code.n_colluding  # noqa: E741
     matrix = lagrange_weights(code.alphas[:l] + code.betas[:t], code.betas[t:], p)
@@ -159,9 +160,9 @@ def _encoding_matrix(code: LagrangeCode, p: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=4096)
-def _summed_weights(code: LagrangeCode, evaluators: tuple[int, ...], p: int) -> NDArray[np.int64]:
+def _summed_weights(code: LagrangeCode, evaluators: tuple[int, ...], p: int) -> Ints:
     code.check_evaluators(evaluators)
     nodes = tuple(code.betas[j] for j in evaluators)
     segments = code.alphas[: code.n_segments]
-    summed: NDArray[np.int64] = lagrange_weights(nodes, segments, p).sum(axis=0) % p
+    summed: Ints = lagrange_weights(nodes, segments, p).sum(axis=0) % p
     return summed

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.coding.codes.decode import check_answers
 from daskfc.coding.codes.lagrange import LagrangeCode
 from daskfc.coding.residues.modular import inverse
@@ -82,7 +83,7 @@ def _projections(
     return projected
 
 
-def _modular_product(block: _Array, sigma: NDArray[np.int64], p: int) -> NDArray[np.int64]:
+def _modular_product(block: _Array, sigma: Ints, p: int) -> Ints:
     """Return block @ sigma mod p through exact float products of column chunks."""
     byte = p < 1 << 8
     dtype: Any = np.float32 if byte else np.float64
@@ -99,12 +100,12 @@ def _modular_product(block: _Array, sigma: NDArray[np.int64], p: int) -> NDArray
     return total
 
 
-def _dot(a: NDArray[np.int64], b: NDArray[np.int64], p: int) -> int:
+def _dot(a: Ints, b: Ints, p: int) -> int:
     return int((a * b % p).sum()) % p  # products below 2**48
 
 
 @lru_cache(maxsize=4096)
-def _parity(code: LagrangeCode, evaluators: tuple[int, ...], p: int) -> NDArray[np.int64]:
+def _parity(code: LagrangeCode, evaluators: tuple[int, ...], p: int) -> Ints:
     """Return the dual matrix H (K - R, K): H[b, j] = v_j β_j**b, v_j = prod_i (β_j - β_i)**-1."""
     points = [code.betas[j] for j in evaluators]
     rows = len(points) - code.threshold
@@ -121,9 +122,9 @@ def _parity(code: LagrangeCode, evaluators: tuple[int, ...], p: int) -> NDArray[
     return H
 
 
-def _syndromes(words: _Array, parity: _Array, p: int) -> NDArray[np.int64]:
+def _syndromes(words: _Array, parity: _Array, p: int) -> Ints:
     """Return H c mod p of every projected word: (draws, K - R)."""
-    syndromes: NDArray[np.int64] = (words[:, None, :] * parity[None] % p).sum(axis=2) % p
+    syndromes: Ints = (words[:, None, :] * parity[None] % p).sum(axis=2) % p
     return syndromes
 
 

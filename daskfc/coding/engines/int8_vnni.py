@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.coding.residues.compiled import NUMBA, jit, numba, reduce_bytes
 
 __all__ = ["PANEL", "Panels", "Rows", "available", "multiply", "residues"]
@@ -211,7 +212,7 @@ class Rows(NamedTuple):
     norms: NDArray[np.int32]
 
     @classmethod
-    def of(cls, z: NDArray[np.uint8], norms: NDArray[np.int64]) -> "Rows":
+    def of(cls, z: NDArray[np.uint8], norms: Ints) -> "Rows":
         """Wrap rows; they are copied only when columns must be added."""
         spare = -z.shape[1] % 4
         values = np.pad(z, ((0, 0), (0, spare))) if spare else np.ascontiguousarray(z)
@@ -229,7 +230,7 @@ class Panels(NamedTuple):
     norms: NDArray[np.int32]  # (panels, 32)
 
     @classmethod
-    def of(cls, z: NDArray[np.uint8], norms: NDArray[np.int64], p: int) -> "Panels":
+    def of(cls, z: NDArray[np.uint8], norms: Ints, p: int) -> "Panels":
         """Pack canonical residues z (n, k); `values` begins at a cache line."""
         n, k = z.shape
         shape = (-(-n // PANEL), -(-k // 4), PANEL, 4)

@@ -3,8 +3,8 @@
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.errors import InvalidInput
 
 __all__ = [
@@ -60,7 +60,7 @@ def residue_dtype(p: int) -> np.dtype[np.unsignedinteger]:
     raise InvalidInput(f"a prime of a residue system must be at most 2**24; got {p}.")
 
 
-def lagrange_weights(nodes: tuple[int, ...], targets: tuple[int, ...], p: int) -> NDArray[np.int64]:
+def lagrange_weights(nodes: tuple[int, ...], targets: tuple[int, ...], p: int) -> Ints:
     """Return L_j(x) mod p < 2**24 for every target x (rows) and distinct node j (columns)."""
     weights = np.empty((len(targets), len(nodes)), dtype=np.int64)
     for j, node in enumerate(nodes):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.coding.residues.scratch import scratch
 from daskfc.errors import InvalidInput, OverflowRefused
 
@@ -60,7 +61,7 @@ class FixedPoint:
         """Largest error of a sum, before its one rounding to float64."""
         return math.ldexp(self.n_terms, -(self.fraction_bits + 1))
 
-    def encode(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    def encode(self, values: Floats) -> NDArray[np.uint64]:
         """Return round(2**q values) modulo 2**64; refuse beyond `max_abs`, without a count."""
         values = np.ascontiguousarray(values, dtype=np.float64)
         scale = math.ldexp(1.0, self.fraction_bits)  # products are exact: ldexp, five times as fast
@@ -87,7 +88,7 @@ class FixedPoint:
             )
         return encoded.view(np.uint64)
 
-    def decode(self, total: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def decode(self, total: NDArray[np.uint64]) -> Floats:
         """Return the real numbers of a sum modulo 2**64."""
         signed = np.ascontiguousarray(total).view(np.int64).astype(np.float64)
         signed *= math.ldexp(1.0, -self.fraction_bits)

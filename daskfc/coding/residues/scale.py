@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.coding.residues.modular import BYTE_PRIMES, is_prime, primes_below, residue_dtype
 from daskfc.errors import InvalidInput, OverflowRefused
 
@@ -78,9 +79,9 @@ class ResidueSystem:
         primes = self.primes[:count]
         return replace(self, primes=primes, bound=min(self.bound, math.prod(primes) - 1))
 
-    def to_real(self, distances: ArrayLike) -> NDArray[np.float64]:
+    def to_real(self, distances: ArrayLike) -> Floats:
         """Return real squared distances from integer ones: D / S**2."""
-        result: NDArray[np.float64] = np.asarray(distances) / (self.scale * self.scale)
+        result: Floats = np.asarray(distances) / (self.scale * self.scale)
         return result
 
     def error_of(self, squared: float, n_features: int) -> float:
@@ -115,7 +116,7 @@ def detect_grids(X: NDArray[Any]) -> int:
     return mask
 
 
-def _on_grid(values: NDArray[np.float64], grid: int, rounding: float) -> bool:
+def _on_grid(values: Floats, grid: int, rounding: float) -> bool:
     scaled = values * grid
     # 3 roundings: k/255 or k * (1/255), and the product here; at most 2**-8 for large values
     allowed = np.minimum(3 * rounding * np.abs(scaled), 2.0**-8)
@@ -259,9 +260,7 @@ def _finest(
     return ResidueSystem(primes=primes, scale=scale, bound=found)
 
 
-def quantise(
-    X: NDArray[np.float64], system: ResidueSystem, *, center: NDArray[np.float64] | None = None
-) -> NDArray[np.int64]:
+def quantise(X: Floats, system: ResidueSystem, *, center: Floats | None = None) -> Ints:
     """Return round(S (x - c)), (n, d), with 4 |x~|**2 <= B: no squared distance can exceed B.
 
     Rows beyond the radius raise OverflowRefused, which does not count them, or whoever chooses the

@@ -34,7 +34,17 @@ _Step: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 # What sends one message: a step that returns it, or a value at its party that is one.
-_Sending: TypeAlias = Callable[..., M] | Local[M] | PerClient[Local[M]]
+_Made: TypeAlias = Callable[..., M] | Local[M]
+_Held: TypeAlias = PerClient[Local[M]]
+_Sending: TypeAlias = _Made[M] | _Held[M]
+# Which clients; sizes of a message's axes.
+_Some: TypeAlias = Iterable[str] | None
+_Axes: TypeAlias = Mapping[str, int] | None
+# Who sends, and whether the caller waits.
+_One: TypeAlias = str | None
+_Several: TypeAlias = Literal["clients"] | list[str] | tuple[str, ...]
+_Now: TypeAlias = Literal[True]
+_Later: TypeAlias = Literal[False]
 
 
 class Verbs(ABC):
@@ -64,12 +74,7 @@ class Verbs(ABC):
         return self.on_clients(step, *args, clients=[client], **kwargs)[client]
 
     def on_clients(
-        self,
-        step: Callable[..., T],
-        /,
-        *args: Any,
-        clients: Iterable[str] | None = None,
-        **kwargs: Any,
+        self, step: Callable[..., T], /, *args: Any, clients: _Some = None, **kwargs: Any
     ) -> PerClient[Local[T]]:
         """Run a step at each client, by default at all; the results stay there.
 
@@ -86,12 +91,7 @@ class Verbs(ABC):
         )
 
     def inline(
-        self,
-        step: Callable[..., T],
-        /,
-        *args: Any,
-        clients: Iterable[str] | None = None,
-        **kwargs: Any,
+        self, step: Callable[..., T], /, *args: Any, clients: _Some = None, **kwargs: Any
     ) -> PerClient[Inline[T]]:
         """Run a step at each client within every step that takes its result, which saves a task."""
         self._running()
@@ -109,8 +109,8 @@ class Verbs(ABC):
         step: _Sending[M],
         /,
         *args: Any,
-        clients: Iterable[str] | None = None,
-        axes: Mapping[str, int] | None = None,
+        clients: _Some = None,
+        axes: _Axes = None,
         **kwargs: Any,
     ) -> PerClient[Sent[M]]:
         """Run a step at each client and send its message to the server; see `on_clients`.
@@ -125,34 +125,16 @@ class Verbs(ABC):
 
     @overload
     def tell(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        axes: Mapping[str, int] | None = None,
-        clients: Iterable[str] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, clients: _Some = None, **kwargs: Any
     ) -> Sent[M]: ...
 
     @overload
     def tell(
-        self,
-        step: Callable[..., Mapping[str, M]],
-        /,
-        *args: Any,
-        axes: Mapping[str, int] | None = None,
-        clients: Iterable[str] | None = None,
-        **kwargs: Any,
+        self, step: Callable[..., Mapping[str, M]], /, *args: Any, **kwargs: Any
     ) -> PerClient[Sent[M]]: ...
 
     def tell(
-        self,
-        step: Any,
-        /,
-        *args: Any,
-        axes: Mapping[str, int] | None = None,
-        clients: Iterable[str] | None = None,
-        **kwargs: Any,
+        self, step: Any, /, *args: Any, axes: _Axes = None, clients: _Some = None, **kwargs: Any
     ) -> Any:
         """Run a step at the server and send its message to clients, by default to all; see `ask`.
 
@@ -173,9 +155,9 @@ class Verbs(ABC):
         step: Callable[..., Mapping[str, M]],
         /,
         *args: Any,
-        clients: Iterable[str] | None = None,
+        clients: _Some = None,
         receivers: Iterable[str] | PerClient[tuple[str, ...]] | None = None,
-        axes: Mapping[str, int] | None = None,
+        axes: _Axes = None,
         **kwargs: Any,
     ) -> PerClient[PerClient[Sent[M]]]:
         """Run a step at each client and send its messages to clients; by receiver, then by sender.
@@ -197,74 +179,32 @@ class Verbs(ABC):
 
     @overload
     def publish(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        party: Literal["clients"] | list[str] | tuple[str, ...],
-        wait: Literal[False],
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, party: _Several, wait: _Later, **kwargs: Any
     ) -> PerClient[Sent[M]]: ...
 
     @overload
     def publish(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        party: Literal["clients"] | list[str] | tuple[str, ...],
-        wait: Literal[True] = True,
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, party: _Several, wait: _Now = True, **kwargs: Any
     ) -> PerClient[M]: ...
 
     @overload
     def publish(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        party: str | None = None,
-        wait: Literal[False],
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, party: _One = None, wait: _Later, **kwargs: Any
     ) -> Sent[M]: ...
 
     @overload
     def publish(
-        self,
-        step: Callable[..., M] | Local[M],
-        /,
-        *args: Any,
-        party: str | None = None,
-        wait: Literal[True] = True,
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Made[M], /, *args: Any, party: _One = None, wait: _Now = True, **kwargs: Any
     ) -> M: ...
 
     @overload
     def publish(
-        self,
-        step: PerClient[Local[M]],
-        /,
-        *args: Any,
-        party: None = None,
-        wait: Literal[False],
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Held[M], /, *args: Any, party: None = None, wait: _Later, **kwargs: Any
     ) -> PerClient[Sent[M]]: ...
 
     @overload
     def publish(
-        self,
-        step: PerClient[Local[M]],
-        /,
-        *args: Any,
-        party: None = None,
-        wait: Literal[True] = True,
-        axes: Mapping[str, int] | None = None,
-        **kwargs: Any,
+        self, step: _Held[M], /, *args: Any, party: None = None, wait: _Now = True, **kwargs: Any
     ) -> PerClient[M]: ...
 
     def publish(
@@ -273,7 +213,7 @@ class Verbs(ABC):
         /,
         *args: Any,
         party: str | list[str] | tuple[str, ...] | None = None,
-        axes: Mapping[str, int] | None = None,
+        axes: _Axes = None,
         wait: bool = True,
         **kwargs: Any,
     ) -> Any:
@@ -309,7 +249,7 @@ class Verbs(ABC):
 
     # -- building the graph -------------------------------------------------------------------
 
-    def _some(self, clients: Iterable[str] | None) -> tuple[str, ...]:
+    def _some(self, clients: _Some) -> tuple[str, ...]:
         if clients is None:
             return self.clients
         names = tuple(clients)
@@ -348,11 +288,7 @@ class Verbs(ABC):
         return Sent(party, step_name(step), futures, self)
 
     def _send(
-        self,
-        parties: Iterable[str],
-        bound: Bound,
-        receiver: str,
-        axes: Mapping[str, int] | None = None,
+        self, parties: Iterable[str], bound: Bound, receiver: str, axes: _Axes = None
     ) -> PerClient[Sent]:
         """Run a step at each party and send its message to one receiver."""
         tasks = {one: self._task(one, bound, "send", (receiver,), axes) for one in parties}
@@ -365,7 +301,7 @@ class Verbs(ABC):
         bound: Bound,
         verb: str = "keep",
         receivers: tuple[str, ...] = (),
-        axes: Mapping[str, int] | None = None,
+        axes: _Axes = None,
     ) -> PinnedTask:
         run, step, name = self._running(), bound.step, bound.name
         if role_of(party) != "client" and "data" in inspect.signature(step).parameters:
@@ -384,7 +320,7 @@ class Verbs(ABC):
         return dict(zip(tasks, start(self.dask_client, list(tasks.values())), strict=True))
 
     def _compose(
-        self, bound: Bound, receivers: Mapping[str, tuple[str, ...]], axes: Mapping[str, int] | None
+        self, bound: Bound, receivers: Mapping[str, tuple[str, ...]], axes: _Axes
     ) -> dict[str, dict[str, Future]]:
         """Run a step at each party; receivers fetch envelopes, a single one the step's result."""
         made: dict[str, PinnedTask] = {}

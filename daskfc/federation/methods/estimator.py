@@ -20,6 +20,7 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.driver.agreement import agree_on_pseudonyms
 from daskfc.federation.driver.contract import summary_of_new
 from daskfc.federation.driver.federation import Federation
+from daskfc.federation.driver.one_start import begin_releases
 from daskfc.federation.driver.requests import request_for
 from daskfc.federation.driver.stage import followed_in_cell
 from daskfc.federation.methods.cluster_scores import ClusterScores, Scores, scores_told
@@ -27,8 +28,8 @@ from daskfc.federation.methods.fitted import FittedModel
 from daskfc.federation.methods.one_budget import count_preparation, noise_beside
 from daskfc.federation.methods.parameters import constraints_of, make_init, param
 from daskfc.federation.methods.sample_map import SampleMap
-from daskfc.federation.methods.samples import LabelledSamples, opened
-from daskfc.federation.steps.handles import Local, PerClient, Sent, results
+from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, opened
+from daskfc.federation.steps.handles import PerClient, Sent, results
 from daskfc.seeds import fresh_seed
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import SPLITS, Split
@@ -194,6 +195,17 @@ class FederatedClusterer(FittedModel):
         self.seed_ = fresh_seed() if self.random_state is None else int(self.random_state)
         self.stages_: list[tuple[str, float, float]] = []
         self.run_id_ = self._start_run(federation)
+        self.__dict__.pop("privacy_", None)  # of an earlier fit
+
+    @property
+    def _params_key(self) -> str:
+        """The parameters as a key of this fit in the server's workspace."""
+        return repr(sorted(self.get_params(deep=False).items()))
+
+    def _begin_releases(self, federation: Federation) -> None:
+        """Have the server refuse (PrivacyError) a second start of a fit that releases noise."""
+        of = type(self).__name__, self._params_key, self.run_id_
+        federation.wait(federation.on_server(begin_releases, *of))
 
     @property
     def _noise_within(self) -> Mapping[str, Any] | None:
@@ -371,9 +383,7 @@ class FederatedClusterer(FittedModel):
         labels = labels_array(dict(results(parts)))
         return _each_once(labels) if self.split == "views" else labels
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Run the steps on new samples; a method that implements it has a ``predict``."""
         raise NotImplementedError
 
@@ -430,7 +440,7 @@ class FederatedClusterer(FittedModel):
         self.stages_ = [*getattr(self, "stages_", ()), (name, began, began + took)]
 
     @abstractmethod
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         """Wire the steps; return each client's published `LabelledSamples`."""
 
     def __sklearn_tags__(self) -> Any:

@@ -1,12 +1,22 @@
-"""One privacy budget for a fit with noise and for the preparation of its features."""
+"""The noise of a fit: one privacy budget with the preparation of its features, and its cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from daskfc.checks import Constraint
 from daskfc.errors import PrivacyError
-from daskfc.privacy import GaussianEvent, budget_left, noise_multiplier
+from daskfc.privacy import Accountant, GaussianEvent, budget_left, noise_multiplier
 
-__all__ = ["check_noise_beside", "count_preparation", "noise_beside"]
+__all__ = ["NOISE", "check_noise_beside", "count_preparation", "noise_beside", "noise_told"]
+
+NOISE = Constraint("a mapping, or None", lambda value: True)  # methods check the entries
+
+
+def noise_told(kind: str, multiplier: float, releases: int, delta: float) -> dict[str, Any]:
+    """Return the ``privacy_`` of a fit with so many releases of one multiplier."""
+    epsilon = Accountant((GaussianEvent(multiplier, releases),)).epsilon(delta)
+    told = {"multiplier": multiplier, "releases": releases, "delta": delta, "epsilon": epsilon}
+    return {"kind": kind, **told}
 
 
 def check_noise_beside(method: str, bare: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,11 +12,14 @@ from daskfc.federation.identity.pseudonyms import stands_for
 from daskfc.federation.messages.declaration import Message, array
 from daskfc.federation.messages.texts import text_arrays, texts_in
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.handles import Local, PerClient, Sent
 from daskfc.stores import ClientStore
 
 __all__ = [
     "ClientLabels",
+    "Labelled",
     "LabelledSamples",
+    "NewStores",
     "PseudonymousSamples",
     "SampleDigests",
     "StoreContent",
@@ -79,6 +83,10 @@ class LabelledSamples(
     def sample_ids(self) -> np.ndarray:
         """Return the sample ids as an array of str, ``(sample,)``."""
         return np.array(texts_in(self.id_bytes, self.id_ends), dtype=str)
+
+
+NewStores: TypeAlias = PerClient[Local[ClientStore]]
+Labelled: TypeAlias = PerClient[Sent[LabelledSamples]]
 
 
 @stands_for(LabelledSamples)

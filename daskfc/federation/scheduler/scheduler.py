@@ -224,7 +224,9 @@ class GuardedScheduler(Listening, Scheduler):  # type: ignore[misc]
             return "by this scheduler: resources are those of the beginning."
         if op in ("restart_workers", "unregister") and peer is not None and not peer.is_party:
             asked = request.get("workers") if op == "restart_workers" else [request.get("address")]
-            owners = {self._owner(one) for one in asked} if isinstance(asked, list) else {""}
+            owners: set[str | None] = {""}
+            if isinstance(asked, list | tuple):  # a tuple where it was sent
+                owners = {self._owner(one) for one in asked}
             if any(one is not None and self._began.get(one, (None,))[0] != peer for one in owners):
                 return "to you: it is about parties that are in no run of yours."
         if op in ("heartbeat_worker", "unregister") and peer is not None and peer.is_party:

@@ -7,27 +7,17 @@ import numpy as np
 
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation import (
-    FederatedClusterer,
-    Federation,
-    LabelledSamples,
-    Local,
-    PerClient,
-    Sent,
-    param,
-    sample_digests,
-)
-from daskfc.federation.driver.one_start import begin_releases
+from daskfc.federation import FederatedClusterer, Federation, PerClient, param, sample_digests
 from daskfc.federation.methods.linking import views_of
+from daskfc.federation.methods.one_budget import NOISE, noise_told
 from daskfc.federation.methods.parameters import picked
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.sample_map import SampleMap
-from daskfc.federation.methods.samples import labelled_new, new_digests
+from daskfc.federation.methods.samples import Labelled, NewStores, labelled_new, new_digests
 from daskfc.protocols.esfmc import party, server
 from daskfc.protocols.esfmc.noise import noise_of
 from daskfc.protocols.esfmc.rounds import RoundHistory, Rounds
 from daskfc.protocols.esfmc.settings import RECIPES, recipe
-from daskfc.stores import ClientStore
 
 __all__ = ["ESFMC"]
 
@@ -143,9 +133,7 @@ class ESFMC(FederatedClusterer):
     share: str = param(one_of(*party.SHARED), default="clustering")
     recipe: str = param(one_of(*RECIPES), default="robust")
     tolerance: float = param(real(low=0), default=0.005)
-    noise: Mapping[str, Any] | None = param(
-        Constraint("a mapping, or None", lambda value: True), default=None
-    )
+    noise: Mapping[str, Any] | None = param(NOISE, default=None)
     device: str = param(one_of("auto", "cpu", "gpu"), default="auto")
 
     def check(self, n_clients: int | None = None) -> None:
@@ -157,12 +145,10 @@ class ESFMC(FederatedClusterer):
                 "assignments as well; got both. Leave 'incomplete' out."
             )
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
-        self.__dict__.pop("privacy_", None)
+    def _fit(self, federation: Federation) -> Labelled:
         self.history_: list[RoundHistory] = []
         if self.noise is not None:
-            key = repr(sorted(self.get_params(deep=False).items()))
-            federation.wait(federation.on_server(begin_releases, "ESFMC", key, self.run_id_))
+            self._begin_releases(federation)
         with self._stage(federation, "linking"):
             digests = federation.ask(sample_digests, digest_keys(federation))
             views = views_of(federation)
@@ -181,11 +167,7 @@ class ESFMC(FederatedClusterer):
         noise = noise_of(self._noise_within, rounds=rounds)
         aligned = aligned and not told.joins_graphs
         clients = picked(
-            party.ClientSettings,
-            self,
-            aligned=aligned,
-            complete=complete,
-            random_state=self.seed_,
+            party.ClientSettings, self, aligned=aligned, complete=complete, random_state=self.seed_
         )
         loop = Rounds(
             federation, clients, at_server, found, links, complete, aligned, noise, self.history_
@@ -199,13 +181,7 @@ class ESFMC(FederatedClusterer):
             last = federation.tell(server.voted, found, grouping, votes, self.n_clusters)
         self._model = (trained, last, clients)
         if noise is not None:
-            self.privacy_ = {
-                "kind": "features",
-                "multiplier": noise.multiplier,
-                "releases": self.n_rounds_,
-                "delta": noise.delta,
-                "epsilon": noise.epsilon(self.n_rounds_),
-            }
+            self.privacy_ = noise_told("features", noise.multiplier, self.n_rounds_, noise.delta)
         return federation.publish(
             party.labelled, trained, last, clients, party="clients", wait=False
         )
@@ -235,9 +211,7 @@ class ESFMC(FederatedClusterer):
     def _sample_map(self, federation: Federation) -> SampleMap | None:
         return federation.publish(server.sample_map, self._seen)
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         trained, last, settings = self._model
         owners = list(new)
         model = (PerClient({c: trained[c] for c in owners}), last, settings)

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.coding import SecretKey
 from daskfc.federation.steps.rules import Announced, Rule
 from daskfc.privacy import (
-    Accountant,
-    GaussianEvent,
     Noised,
     add_gaussian_noise,
     asked_noise,
@@ -43,11 +41,7 @@ class FeatureNoise:
         """Standard deviation of the noise on every entry; rows have norm 1."""
         return self.multiplier * SENSITIVITY
 
-    def epsilon(self, rounds: int) -> float:
-        """Return the ε of a sample over so many rounds."""
-        return Accountant((GaussianEvent(self.multiplier, rounds),)).epsilon(self.delta)
-
-    def applied(self, features: NDArray[np.float64], secret: SecretKey, number: int) -> Noised:
+    def applied(self, features: Floats, secret: SecretKey, number: int) -> Noised:
         """Return rows of norm 1 with noise, the same if the party repeats the step of a round."""
         norms = np.linalg.norm(features, axis=1, keepdims=True)
         rows = features / np.where(norms > 0, norms, 1.0)

@@ -12,11 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.arrays import Ints
-from daskfc.clustering.clusterers.local_labels import (
-    LocalLabels,
-    k_means_labels,
-    spectral_labels,
-)
+from daskfc.clustering.clusterers.local_labels import LocalLabels, k_means_labels, spectral_labels
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.coding import SecretKey
 from daskfc.errors import StoreError

@@ -6,24 +6,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from daskfc import seeds
-from daskfc.checks import Constraint, boolean, integer, one_of, real
+from daskfc.checks import boolean, integer, one_of, real
 from daskfc.errors import InvalidInput
-from daskfc.federation import (
-    FederatedClusterer,
-    Federation,
-    LabelledSamples,
-    Local,
-    PerClient,
-    Sent,
-    own_labels,
-    param,
-)
-from daskfc.federation.driver.one_start import begin_releases
-from daskfc.privacy import Accountant, GaussianEvent, asked_noise, multiplier_of_each
+from daskfc.federation import FederatedClusterer, Federation, own_labels, param
+from daskfc.federation.methods.one_budget import NOISE, noise_told
+from daskfc.federation.methods.samples import Labelled, NewStores
+from daskfc.privacy import asked_noise, multiplier_of_each
 from daskfc.protocols.federated_kmeans import party
 from daskfc.secure.kmeans import StartedNoise, open_kmeans
 from daskfc.secure.sums import check_maskers, open_sum
-from daskfc.stores import ClientStore
 
 __all__ = ["LLOYD_ROUNDS", "FederatedKMeans"]
 
@@ -110,9 +101,7 @@ class FederatedKMeans(FederatedClusterer):
     max_iter: int = param(integer(low=1), default=100)
     tolerance: float = param(real(low=0), default=1e-4)
     averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
-    noise: Mapping[str, Any] | None = param(
-        Constraint("a mapping, or None", lambda value: True), default=None
-    )
+    noise: Mapping[str, Any] | None = param(NOISE, default=None)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
     patience_s: float = param(real(above=0), default=10.0)
@@ -124,8 +113,7 @@ class FederatedKMeans(FederatedClusterer):
         if n_clients is not None and self.averaging != "plain":
             check_maskers(n_clients, self.n_colluding, self.allow_few)
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
-        self.__dict__.pop("privacy_", None)
+    def _fit(self, federation: Federation) -> Labelled:
         given = asked_noise(self._noise_within, _NAME, _MORE)
         noise = _noise_of(self._noise_within)
         self._releases = noise is not None
@@ -138,8 +126,7 @@ class FederatedKMeans(FederatedClusterer):
         )
         sums.prepare()
         if noise is not None:
-            key = repr(sorted(self.get_params(deep=False).items()))
-            federation.wait(federation.on_server(begin_releases, _NAME, key, self.run_id_))
+            self._begin_releases(federation)
         how: dict[str, Any] = {"noise": noise} if noise is not None else {
             "max_iter": self.max_iter, "tolerance": self.tolerance, "lloyd_rounds": LLOYD_ROUNDS,
         }  # fmt: skip
@@ -159,23 +146,15 @@ class FederatedKMeans(FederatedClusterer):
         self.inertia_ = None if np.isnan(found.inertia) else found.inertia
         self.n_rounds_ = kmeans.n_rounds
         if noise is not None and given is not None:
-            event = GaussianEvent(noise.multiplier, noise.releases)
-            self.privacy_ = {
-                "kind": "sums",
-                "multiplier": noise.multiplier,
-                "releases": noise.releases,
-                "delta": float(given["delta"]),
-                "epsilon": Accountant((event,)).epsilon(float(given["delta"])),
-            }
+            delta = float(given["delta"])
+            self.privacy_ = noise_told("sums", noise.multiplier, noise.releases, delta)
         return federation.publish(own_labels, clusters.labels, party="clients", wait=False)
 
     def can_start_again(self) -> bool:
         """Whether an interrupted fit may begin again: not if it may have released noisy sums."""
         return not getattr(self, "_releases", False)
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         told = (new, self.cluster_centers_)
         return federation.publish(party.labelled_new, *told, party=tuple(new), wait=False)
 

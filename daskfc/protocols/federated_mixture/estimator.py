@@ -10,22 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from daskfc import seeds
 from daskfc.arrays import Floats
 from daskfc.checks import boolean, integer, one_of, real
-from daskfc.federation import (
-    FederatedClusterer,
-    Federation,
-    LabelledSamples,
-    Local,
-    PerClient,
-    Sent,
-    own_labels,
-    param,
-)
+from daskfc.federation import FederatedClusterer, Federation, Local, PerClient, own_labels, param
+from daskfc.federation.methods.samples import Labelled, NewStores
 from daskfc.protocols.federated_mixture import party, server
 from daskfc.protocols.federated_mixture.messages import Mixture, MixtureUnits
 from daskfc.secure.kmeans import KMeansOnSums, KMeansPlan
 from daskfc.secure.prepare import steps
+from daskfc.secure.prepare.moments import ColumnMoments
 from daskfc.secure.sums import Aggregation, check_maskers, open_sum
-from daskfc.stores import ClientStore
 
 __all__ = ["FederatedGaussianMixture"]
 
@@ -130,7 +122,7 @@ class FederatedGaussianMixture(FederatedClusterer):
         if n_clients is not None and self.averaging != "plain":
             check_maskers(n_clients, self.n_colluding, self.allow_few)
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         sums = open_sum(
             federation,
             self.averaging,
@@ -186,23 +178,10 @@ class FederatedGaussianMixture(FederatedClusterer):
         self, federation: Federation, sums: Aggregation
     ) -> tuple[Local[MixtureUnits], PerClient[Local[Floats]]]:
         """Return the common units, at the server, and each client's samples in them."""
-
-        def magnitudes(
-            means: PerClient | Sent | None, clients: tuple[str, ...]
-        ) -> tuple[Local, Sent, tuple[str, ...]]:
-            asked = federation.ask(steps.column_magnitudes, [], means, clients=clients)
-            told = sums.arrived(asked)
-            largest = federation.on_server(steps.common_magnitudes, told)
-            return largest, federation.tell(largest, clients=tuple(told)), tuple(told)
-
-        largest, told, those = magnitudes(None, federation.clients)
-        parts = federation.on_clients(steps.sums, [], told, clients=those)
-        fitted = federation.on_server(steps.means_of, sums.sum(parts), largest)
-        means = federation.tell(fitted, clients=those)
-        largest, told, those = magnitudes(means, those)
-        parts = federation.on_clients(steps.squares, [], means, told, clients=those)
-        one = self.covariance == "spherical"
-        units = federation.on_server(server.units_of, sums.sum(parts), fitted, largest, one)
+        means, there = ColumnMoments(federation, sums, [], federation.clients).means()
+        total, largest, there = there.about(means, steps.squares)
+        those, one = there.clients, self.covariance == "spherical"
+        units = federation.on_server(server.units_of, total, means, largest, one)
         sent = federation.tell(units, clients=those)
         return units, federation.on_clients(party.own_rows, sent, clients=those)
 
@@ -243,8 +222,6 @@ class FederatedGaussianMixture(FederatedClusterer):
         if why:
             warnings.warn(f"{type(self).__name__} ended {why}.", ConvergenceWarning, stacklevel=4)
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         model = self._units_and_mixture
         return federation.publish(party.labelled_new, new, *model, party=tuple(new), wait=False)

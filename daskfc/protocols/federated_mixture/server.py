@@ -181,7 +181,7 @@ def weighed(state: State, total: Total, plan: MixturePlan, site: SiteRules = FRE
     there = state.weights > 0
     large = (mass >= least) & (np.rint(holders) >= site.smallest.clients)
     if not large[there].all() and there.sum() > 1:
-        kept = there & large if (there & large).any() else mass == mass.max()
+        kept = there & large if (there & large).any() else np.arange(k) == mass.argmax()
         weights = np.where(kept, state.weights, 0.0)
         left = state.left - total.values.size
         return replace(

@@ -8,16 +8,18 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from daskfc import seeds
-from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
+from daskfc.checks import boolean, integer, one_of, optional, real
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.federation.methods.cluster_scores import ClusterScores
 from daskfc.federation.methods.estimator import FederatedClusterer
+from daskfc.federation.methods.one_budget import NOISE
 from daskfc.federation.methods.parameters import param, picked
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.sample_map import SampleMap
 from daskfc.federation.methods.samples import (
-    LabelledSamples,
+    Labelled,
+    NewStores,
     canonical_positions,
     labelled_samples,
     sample_digests,
@@ -197,9 +199,7 @@ class FedSC(FederatedClusterer):
     start: str = param(one_of("moments", "normal", "last"), default="moments")
     stale_pair: bool = param(boolean(), default=False)
     similarity: str = param(one_of("rows", "coded"), default="rows")
-    noise: Mapping[str, Any] | None = param(
-        Constraint("a mapping, or None", lambda value: True), default=None
-    )
+    noise: Mapping[str, Any] | None = param(NOISE, default=None)
     diagnostics: bool = param(boolean(), default=False)
     tolerance: float = param(real(low=0), default=0.0)
     n_init: int = param(integer(low=1), default=50)
@@ -313,7 +313,7 @@ class FedSC(FederatedClusterer):
             federation.wait(at_server)
         return _Learned(planned, how, final, older, dictionary, rows, reference, positions)
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         learned = self._learn(federation)
         planned, how, final = learned.planned, learned.how, learned.final
         with self._stage(federation, "clustering"):
@@ -354,8 +354,7 @@ class FedSC(FederatedClusterer):
 
     def _forget(self) -> None:
         """Drop attributes of an earlier fit."""
-        for name in ("privacy_", "reconstruction_"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("reconstruction_", None)
         remembered = self.__dict__.pop("_remembered", ())
         self._releases = Releases(list(remembered))  # until the server's own list arrives
 
@@ -365,7 +364,7 @@ class FedSC(FederatedClusterer):
         # under an (ε, δ) guarantee no tag of the data may leave a client
         known = noise is None or not noise.claims
         contents = federation.ask(store_content) if known else None
-        journal = federation.on_server(journal_of, self._key(), positions, contents)
+        journal = federation.on_server(journal_of, self._params_key, positions, contents)
         done = federation.publish(resumed, journal, noisy=not known)
         self._releases = Releases.of_both(done.multipliers.tolist(), self._releases.multipliers)
         return journal, done
@@ -420,10 +419,6 @@ class FedSC(FederatedClusterer):
             return False
         return True
 
-    def _key(self) -> str:
-        """Return the parameters as a key of this fit in the server's workspace."""
-        return repr(sorted(self.get_params(deep=False).items()))
-
     def _note(self, number: int, change: float) -> None:
         self.n_rounds_, self.change_ = number, change
 
@@ -444,9 +439,7 @@ class FedSC(FederatedClusterer):
                 "fitting again would release the data once more. Fit again if the budget allows it."
             )
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         # Noise protects new samples in a release of their own: they may be the clustered ones.
         self._charge(federation, list(new))
         return predict_new(federation, self._fitted, new)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.errors import PrivacyError, StoreError
 from daskfc.federation import Checkpoints, Federation, Local
 from daskfc.federation.methods.samples import StoreContent
@@ -77,7 +77,7 @@ class Journal:
             )
         return releases
 
-    def releases(self) -> NDArray[np.float64]:
+    def releases(self) -> Floats:
         """Return the noise multipliers of all releases in all starts; refuse a damaged list."""
         return np.array(list(self._read().values()), dtype=np.float64)
 
@@ -89,7 +89,7 @@ class Journal:
 def journal_of(
     workspace: str,
     params: str,
-    positions: Mapping[str, NDArray[np.int64]],
+    positions: Mapping[str, Ints],
     contents: Mapping[str, StoreContent] | None,
 ) -> Journal:
     """Open the journal of this fit; without contents the samples count as unchanged."""

@@ -246,10 +246,7 @@ def vote(similar: Floats, labels: Ints, n_clusters: int, k: int) -> Ints:
 
 
 def tell_view(
-    B: Floats,
-    positions: Mapping[str, Ints],
-    dictionary: Dictionary,
-    plan: KernelPlan,
+    B: Floats, positions: Mapping[str, Ints], dictionary: Dictionary, plan: KernelPlan
 ) -> FactorView:
     """Return the dictionary, and the coefficients that follow from the rows, for the caller."""
     root = dictionary_root(dictionary.atoms, plan.width)

@@ -8,22 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from daskfc import seeds
-from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
+from daskfc.checks import boolean, integer, one_of, optional, real
 from daskfc.clustering.kernels.features import KERNELS
 from daskfc.coding import FixedPoint
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.federation import (
-    FederatedClusterer,
-    Federation,
-    LabelledSamples,
-    Local,
-    PerClient,
-    Sent,
-    param,
-)
-from daskfc.federation.driver.one_start import begin_releases
+from daskfc.federation import FederatedClusterer, Federation, Local, PerClient, param
+from daskfc.federation.methods.one_budget import NOISE, noise_told
 from daskfc.federation.methods.parameters import picked
-from daskfc.federation.methods.samples import own_labels, store_content
+from daskfc.federation.methods.samples import Labelled, NewStores, own_labels, store_content
 from daskfc.protocols.fk_kmeans import party, server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.iterations import IterationReport, Iterations, Planned
@@ -39,7 +31,6 @@ from daskfc.protocols.fk_kmeans.uncompressed import Uncompressed
 from daskfc.secure.kmeans import LloydNoise, open_kmeans
 from daskfc.secure.sums import Aggregation, agree_on_centre, check_maskers, open_sum
 from daskfc.secure.sums.interpoint import agree_on_width
-from daskfc.stores import ClientStore
 
 __all__ = ["FederatedKernelKMeans"]
 
@@ -166,9 +157,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     coreset_size: int = param(integer(low=1), default=1000)
     n_init: int = param(integer(low=1), default=10)
     averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
-    noise: Mapping[str, Any] | None = param(
-        Constraint("a mapping, or None", lambda value: True), default=None
-    )
+    noise: Mapping[str, Any] | None = param(NOISE, default=None)
     tolerance: float = param(real(low=0), default=0.0)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
@@ -212,9 +201,8 @@ class FederatedKernelKMeans(FederatedClusterer):
     def _n_eigenvectors(self) -> int:
         return self.n_eigenvectors or self.n_clusters
 
-    def _fit(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
+    def _fit(self, federation: Federation) -> Labelled:
         self.history_: list[IterationReport] = []
-        self.__dict__.pop("privacy_", None)
         noise = noise_of(self._noise_within, iterations=self.iterations)
         sums = open_sum(
             federation,
@@ -242,13 +230,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         self._planned_with = (planned.plan, planned.features)
         if noise is not None:
             releases = self.n_iterations_ + noise.rounds
-            self.privacy_ = {
-                "kind": "sums",
-                "multiplier": noise.multiplier,
-                "releases": releases,
-                "delta": noise.delta,
-                "epsilon": noise.epsilon(releases),
-            }
+            self.privacy_ = noise_told("sums", noise.multiplier, releases, noise.delta)
         return federation.publish(own_labels, labels, party="clients", wait=False)
 
     def _planned(
@@ -257,13 +239,11 @@ class FederatedKernelKMeans(FederatedClusterer):
         """Agree on the kernel's width; find where an earlier start of this fit was interrupted."""
         folder, begun = None, None
         sums.prepare()
-        key = repr(sorted(self.get_params(deep=False).items()))
         if noise is not None:
-            name = type(self).__name__
-            federation.wait(federation.on_server(begin_releases, name, key, self.run_id_))
+            self._begin_releases(federation)
         elif self.communication_efficient:
             contents = federation.ask(store_content)
-            folder = federation.on_server(server.folder_of, key, contents)
+            folder = federation.on_server(server.folder_of, self._params_key, contents)
             begun = federation.publish(server.iterations_done, folder, wait=False)
         count = sums.sum(federation.on_clients(party.count_samples), max_abs=_MOST_SAMPLES)
         features = FeatureSettings(self.kernel, self.degree, self.n_features, self.seed_)
@@ -385,9 +365,7 @@ class FederatedKernelKMeans(FederatedClusterer):
         """Whether an interrupted fit may begin again: not if it released noisy sums."""
         return not (self.noise is not None and getattr(self, "history_", None))
 
-    def _predict(
-        self, federation: Federation, new: PerClient[Local[ClientStore]]
-    ) -> PerClient[Sent[LabelledSamples]]:
+    def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         if not self.communication_efficient:
             raise InvalidInput(
                 "predict of FederatedKernelKMeans needs communication_efficient=True: without it "

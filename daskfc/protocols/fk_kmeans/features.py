@@ -109,11 +109,7 @@ def write_weighted(
     shape = (data.n_samples, settings.n_features + to_basis.shape[1])
     rows = min(block_rows(data.n_features, settings.n_features), data.n_samples)
     file = zarr.create_array(
-        store=to.path,
-        shape=shape,
-        chunks=(rows, shape[1]),
-        dtype="float64",
-        compressors=None,
+        store=to.path, shape=shape, chunks=(rows, shape[1]), dtype="float64", compressors=None
     )
     again = [] if kept is not None else [found.number for found in past]
     before = None if kept is None else kept.blocks()

@@ -4,10 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from daskfc import seeds
+from daskfc.arrays import Floats
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.linalg.symmetric import packed_size
 from daskfc.protocols.fk_kmeans import party, server
@@ -49,7 +47,7 @@ class IterationReport:
     """
 
     change: float
-    values: NDArray[np.float64]
+    values: Floats
     threshold: float
     n_products: int
     n_floats: int

@@ -1,8 +1,8 @@
 """The messages of federated kernel k-means."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.federation import Message, array
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration
 
@@ -33,7 +33,7 @@ class FeaturePlan(
     n_samples: int
     centre: np.ndarray = array("feature", dtype="float64")  # empty for the origin
 
-    def seen(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def seen(self, rows: Floats) -> Floats:
         """Return rows relative to the centre."""
         return rows - self.centre if self.centre.size else rows
 

@@ -11,16 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from daskfc.arrays import Floats
 from daskfc.checks import integer
 from daskfc.coding import SecretKey
 from daskfc.federation.steps.rules import Announced, Rule
 from daskfc.privacy import (
     REACH_OF_NOISE,
-    Accountant,
-    GaussianEvent,
     Noised,
     asked_noise,
     multiplier_of_each,
@@ -49,12 +45,7 @@ class GramNoise:
         return REACH_OF_NOISE * self.sigma / math.sqrt(n_shares)
 
     def on_gram(
-        self,
-        values: NDArray[np.float64],
-        secret: SecretKey,
-        inputs: str,
-        number: int,
-        n_shares: int,
+        self, values: Floats, secret: SecretKey, inputs: str, number: int, n_shares: int
     ) -> Noised:
         """Return a packed Gram matrix with the client's share of the noise of iteration t."""
         label = noise_label(
@@ -81,10 +72,6 @@ class Noise:
     def gram(self) -> GramNoise:
         """The noise of the iterations."""
         return GramNoise(self.multiplier)
-
-    def epsilon(self, releases: int) -> float:
-        """Return the ε of so many releases together, for each sample."""
-        return Accountant((GaussianEvent(self.multiplier, releases),)).epsilon(self.delta)
 
 
 def noise_of(asked: Mapping[str, Any] | None, *, iterations: int) -> Noise | None:

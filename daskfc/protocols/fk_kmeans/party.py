@@ -106,11 +106,7 @@ def embedding(last: Iterate, found: Eigenpairs, n_eigenvectors: int) -> Floats:
 
 
 def labelled_new(
-    new: ClientStore,
-    weights: Floats,
-    centers: Floats,
-    plan: FeaturePlan,
-    settings: FeatureSettings,
+    new: ClientStore, weights: Floats, centers: Floats, plan: FeaturePlan, settings: FeatureSettings
 ) -> LabelledSamples:
     """Label new samples by the nearest of centres (k, s), with `feature_weights` (T, D, s)."""
     draws = [

@@ -21,12 +21,7 @@ from daskfc.protocols.kcagc.maths.summed_distances import (
     centres_of,
     distances_to,
 )
-from daskfc.protocols.kcagc.messages import (
-    GlobalNorms,
-    Intersections,
-    LocalClusters,
-    Measure,
-)
+from daskfc.protocols.kcagc.messages import GlobalNorms, Intersections, LocalClusters, Measure
 from daskfc.protocols.kcagc.streaming import streamed_coordinates
 from daskfc.stores import ClientStore
 

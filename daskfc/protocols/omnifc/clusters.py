@@ -144,12 +144,7 @@ def order_of(seen: ExactPoints | View | LandmarkEmbedding) -> Order | None:
 
 
 def cluster(
-    view: View,
-    order: Order | None,
-    *,
-    clusterer: Clusterer,
-    n_clusters: int | None,
-    seed: int,
+    view: View, order: Order | None, *, clusterer: Clusterer, n_clusters: int | None, seed: int
 ) -> Clustered:
     """Run the clusterer on the distances, and give equal samples one label."""
     found = clusterer.fit(view, n_clusters, seed)

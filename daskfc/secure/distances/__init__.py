@@ -4,7 +4,8 @@ from daskfc.secure.distances.graphs import graph_of_points
 from daskfc.secure.distances.parties.choice import choose_code
 from daskfc.secure.distances.parties.server import Columns, RowPlan, Tiles
 from daskfc.secure.distances.routes.grids import Held
-from daskfc.secure.distances.secure_distances import NewPanel, SecureDistances
+from daskfc.secure.distances.routes.new_panels import NewPanel
+from daskfc.secure.distances.secure_distances import SecureDistances
 from daskfc.secure.distances.sizing.memory import NOBODY, Reader
 
 __all__ = [

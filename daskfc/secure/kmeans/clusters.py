@@ -3,9 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, integer, real
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient, Sent
@@ -84,7 +82,7 @@ class Clusters:
 
     centers: Local[KMeansCenters]
     told: Sent[KMeansCenters]
-    labels: PerClient[Local[NDArray[np.int64]]]
+    labels: PerClient[Local[Ints]]
 
 
 class DistributedKMeans(ABC):
@@ -129,9 +127,7 @@ class DistributedKMeans(ABC):
         """Return the centres, at the server."""
 
 
-def own_clusters(
-    rows: NDArray[np.float64], centers: KMeansCenters | NDArray[np.float64]
-) -> NDArray[np.int64]:
+def own_clusters(rows: Floats, centers: KMeansCenters | Floats) -> Ints:
     """Return the clusters of a client's rows; also a step, for rows that were not clustered.
 
     Parameters

@@ -21,11 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from daskfc.arrays import Floats
+from daskfc.arrays import Floats, Ints
 from daskfc.clustering.clusterers.clusterer import noting_convergence
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.secure.kmeans.clusters import KMeansPlan
@@ -33,14 +32,7 @@ from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
 from daskfc.secure.kmeans.messages import CoresetPart, KMeansCenters, SampleSize
 from daskfc.seeds import generator, integer_seed
 
-__all__ = [
-    "LocalSolution",
-    "coreset_part",
-    "k_means",
-    "local_solution",
-    "sample_sizes",
-    "solved",
-]
+__all__ = ["LocalSolution", "coreset_part", "k_means", "local_solution", "sample_sizes", "solved"]
 
 
 _LOCAL_STARTS = 3  # ours: any constant factor of the least cost will do for B_i
@@ -51,7 +43,7 @@ class LocalSolution:
     """A client's own k-means: centres B_i (min(k, n), s), labels and squared distances (n,)."""
 
     centers: Floats
-    labels: NDArray[np.int64]
+    labels: Ints
     costs: Floats
 
     @property
@@ -85,7 +77,7 @@ def local_solution(rows: Floats, plan: KMeansPlan, party: str) -> LocalSolution:
     return LocalSolution(centers, labels, costs)
 
 
-def _nearest(rows: Floats, centers: Floats) -> tuple[NDArray[np.int64], Floats]:
+def _nearest(rows: Floats, centers: Floats) -> tuple[Ints, Floats]:
     labels = nearest_labels(rows, centers)
     # Differences, not inner products: a row equal to a centre must cost exactly 0.
     costs = np.square(rows - centers[labels]).sum(axis=1)

@@ -3,9 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from daskfc.arrays import Floats
+from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances
 
@@ -31,7 +30,7 @@ def check_rows(rows: Floats) -> Floats:
     )
 
 
-def nearest_labels(rows: Floats, centers: Floats) -> NDArray[np.int64]:
+def nearest_labels(rows: Floats, centers: Floats) -> Ints:
     """Return the nearest centre of every row; the first of equal ones.
 
     Parameters

@@ -34,13 +34,7 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import (
-    check_rows,
-    count_unit,
-    nearest_labels,
-    power_of_four,
-    units,
-)
+from daskfc.secure.kmeans.lloyd import check_rows, count_unit, nearest_labels, power_of_four, units
 from daskfc.secure.kmeans.messages import (
     KMeansCenters,
     KMeansCounts,

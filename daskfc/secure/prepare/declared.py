@@ -27,7 +27,8 @@ from daskfc.privacy import (
 from daskfc.secure.prepare.messages import NoisyScales
 from daskfc.secure.sums import Total
 from daskfc.stores.store.client import ClientStore
-from daskfc.stores.store.prepared import FittedStep, PreparedStore, numbers_of
+from daskfc.stores.store.fitted_steps import FittedStep
+from daskfc.stores.store.prepared import PreparedStore, numbers_of
 
 __all__ = ["Declared", "declared_width", "noisy_moments", "noisy_scales"]
 

@@ -7,17 +7,13 @@ from typing import Any
 import numpy as np
 
 from daskfc.errors import InvalidInput
-from daskfc.federation import Federation, Local, Sent
+from daskfc.federation import Federation, Local
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.samples import linked_samples, sample_digests
 from daskfc.secure.prepare import steps
-from daskfc.secure.prepare.declared import (
-    Declared,
-    declared_width,
-    noisy_moments,
-    noisy_scales,
-)
+from daskfc.secure.prepare.declared import Declared, declared_width, noisy_moments, noisy_scales
 from daskfc.secure.prepare.holders import words_of_one
+from daskfc.secure.prepare.moments import ColumnMoments
 from daskfc.secure.prepare.quantiles import quantiles
 from daskfc.secure.prepare.words import shared_words
 from daskfc.secure.sums import Aggregation, MaskedSum
@@ -98,9 +94,7 @@ class Fitting:
             self.steps.append({"step": name})
         elif name == "min-max" and params.get("low") is not None:
             self._check_numbers(name)
-            found = self._by_column(*declared_width(params, self._numbers), (0.0, 1.0))
-            values = map(list, found)
-            self.steps.append({"step": name, **dict(zip(SHIFTED[name], values, strict=True))})
+            self.steps.append({"step": name, **self._declared(params)})
         elif name == "standardise" and params.get("within") is not None:
             within = {} if self.alone else {"within": params["within"]}
             self.steps.append({"step": name, "own": True, **within})
@@ -122,6 +116,16 @@ class Fitting:
         else:
             self.steps.append({"step": name, **self._sums(name, params)})
         self._go_on_after(name, params)
+
+    def _declared(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what min-max scaling by declared ranges subtracts and divides by."""
+        width = declared_width(params, self._numbers)
+        if self.alone and self.federation.contract.categorical.get(self.clients[0]):
+            # by name: only the client knows which columns its words made
+            by_name = [dict(zip(self._numbers, one, strict=True)) for one in width]
+            return dict(zip(SHIFTED["min-max"], by_name, strict=True))
+        values = map(list, self._by_column(*width, (0.0, 1.0)))
+        return dict(zip(SHIFTED["min-max"], values, strict=True))
 
     def _check_numbers(self, name: str) -> None:
         """Refuse columns of words and missing values, which have no declared ranges."""
@@ -273,34 +277,24 @@ class Fitting:
     def _summing(self) -> Aggregation:
         return MaskedSum(self.federation, clients=self.clients)
 
-    def _magnitudes(self, means: Any) -> tuple[Local, Sent]:
-        """Return the clients' largest magnitudes, at the server and as sent to the clients."""
-        federation, clients = self.federation, self.clients
-        told = federation.ask(steps.column_magnitudes, self.steps, means, clients=clients)
-        largest = federation.on_server(steps.common_magnitudes, told)
-        return largest, federation.tell(largest, clients=clients)
+    def _moments(self) -> ColumnMoments:
+        return ColumnMoments(self.federation, self._summing(), self.steps, self.clients)
 
     def _means(self) -> tuple[np.ndarray, Local]:
         """Return the mean of each column, at the caller and at the server."""
-        largest, told = self._magnitudes(None)
-        parts = self.federation.on_clients(steps.sums, self.steps, told, clients=self.clients)
-        total = self._summing().sum(parts)
-        fitted = self.federation.on_server(steps.means_of, total, largest)
+        fitted, _ = self._moments().means()
         return self.federation.publish(fitted).means, fitted
 
     def _sums(self, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a step that needs sums over columns."""
-        federation, clients, summing = self.federation, self.clients, self._summing()
+        federation = self.federation
         plain, fitted = self._means()
         mean = self._known(plain).tolist()
-        means = federation.tell(fitted, clients=clients)
-        farthest, told = self._magnitudes(means)
-        args = (self.steps, means, told)
+        step = steps.squares if name == "standardise" else steps.covariances
+        total, farthest, _ = self._moments().about(fitted, step)
         if name == "standardise":
-            total = summing.sum(federation.on_clients(steps.squares, *args, clients=clients))
             scales = federation.publish(steps.scales_of, total, fitted, farthest, self.made_of)
             return {"mean": mean, "scale": scales.scales.tolist()}
-        total = summing.sum(federation.on_clients(steps.covariances, *args, clients=clients))
         k = params["n_components"]
         found = federation.publish(steps.components_of, total, farthest, n_components=k)
         return {"mean": mean, "components": found.components.tolist()}

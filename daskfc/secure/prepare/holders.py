@@ -15,7 +15,8 @@ from daskfc.secure.prepare.messages import LoneWords, OwnWords, WordsLeave
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.stores import ClientStore
 from daskfc.stores.layout.spelling import words_apart
-from daskfc.stores.store.prepared import FittedStep, PreparedStore
+from daskfc.stores.store.fitted_steps import FittedStep
+from daskfc.stores.store.prepared import PreparedStore
 
 __all__ = ["words_of_one"]
 

@@ -78,9 +78,7 @@ class FittedComponents(
 
 
 class SampleTotal(
-    Message,
-    route="server → caller",
-    reveals="to the caller the number of samples of all clients",
+    Message, route="server → caller", reveals="to the caller the number of samples of all clients"
 ):
     """The number of samples in a noisy sum."""
 
@@ -151,11 +149,7 @@ class FittedQuantiles(
     values: np.ndarray = array("column", "level", dtype="float64")
 
 
-class HashKey(
-    Message,
-    route="client → client",
-    reveals="nothing: random bits",
-):
+class HashKey(Message, route="client → client", reveals="nothing: random bits"):
     """The key of a hash that the clients share and the server does not have."""
 
     key: np.ndarray = array(32, dtype="uint8")

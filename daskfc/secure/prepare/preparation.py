@@ -9,15 +9,7 @@ from typing import Any, TypeAlias
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from daskfc.checks import (
-    Constraint,
-    between_0_and_1,
-    check_params,
-    integer,
-    one_of,
-    optional,
-    real,
-)
+from daskfc.checks import Constraint, between_0_and_1, check_params, integer, one_of, optional, real
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
 from daskfc.naming import correction, known_name
@@ -29,7 +21,7 @@ from daskfc.secure.prepare.fitting import (
     normalise_over_columns,
 )
 from daskfc.site import RunRequest
-from daskfc.stores.store.prepared import FittedStep
+from daskfc.stores.store.fitted_steps import FittedStep
 
 __all__ = ["STEPS", "PreparationWarning", "Prepare", "Prepared"]
 

@@ -19,7 +19,8 @@ from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, Held, counts_and_holder, held_counts
 from daskfc.site import Smallest
 from daskfc.stores import ClientStore
-from daskfc.stores.store.prepared import FittedStep, PreparedStore, numbers_of
+from daskfc.stores.store.fitted_steps import FittedStep
+from daskfc.stores.store.prepared import PreparedStore, numbers_of
 
 __all__ = ["quantiles"]
 

@@ -21,7 +21,8 @@ from daskfc.secure.prepare.messages import (
 from daskfc.secure.sums import Total
 from daskfc.secure.sums.few import Held
 from daskfc.stores import ClientStore
-from daskfc.stores.store.prepared import FittedStep, PreparedStore, numbers_of, scale_of
+from daskfc.stores.store.fitted_steps import FittedStep
+from daskfc.stores.store.prepared import PreparedStore, numbers_of, scale_of
 
 __all__ = [
     "column_magnitudes",

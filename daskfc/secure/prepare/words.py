@@ -24,7 +24,8 @@ from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
 from daskfc.stores import ClientStore
 from daskfc.stores.sources.cells import LONGEST_WORD
-from daskfc.stores.store.prepared import FittedStep, PreparedStore
+from daskfc.stores.store.fitted_steps import FittedStep
+from daskfc.stores.store.prepared import PreparedStore
 
 __all__ = ["Shared", "shared_words"]
 

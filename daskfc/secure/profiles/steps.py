@@ -68,12 +68,7 @@ def own_groups(
 
 
 def cell_counts(
-    data: ClientStore,
-    groups: np.ndarray,
-    *,
-    n_groups: int,
-    smallest: int,
-    site: SiteRules = FREE,
+    data: ClientStore, groups: np.ndarray, *, n_groups: int, smallest: int, site: SiteRules = FREE
 ) -> np.ndarray:
     """Count the values of each column in each group, and last in none; at most `smallest` of each.
 

@@ -20,9 +20,7 @@ __all__ = ["Centre", "agree_on_centre", "centre_of_total", "sum_of_rows"]
 
 
 class Centre(
-    Message,
-    route="server → client",
-    reveals="the mean of all clients' samples, in OmniFC rounded",
+    Message, route="server → client", reveals="the mean of all clients' samples, in OmniFC rounded"
 ):
     """A point among all samples, from which each client measures its own."""
 

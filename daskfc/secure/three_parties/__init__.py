@@ -7,11 +7,7 @@ programs into messages and rounds; methods may import it.
 
 from daskfc.secure.three_parties.computation import SharedComputation
 from daskfc.secure.three_parties.steps import WholeRows
-from daskfc.secure.three_parties.tasks import (
-    CentresOfShares,
-    DensityOfShares,
-    NeighboursOfShares,
-)
+from daskfc.secure.three_parties.tasks import CentresOfShares, DensityOfShares, NeighboursOfShares
 
 __all__ = [
     "CentresOfShares",

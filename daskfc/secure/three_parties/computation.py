@@ -3,27 +3,26 @@
 import logging
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.errors import DecodingError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.shared.party import N_PARTIES
 from daskfc.secure.three_parties import steps
-from daskfc.secure.three_parties.tasks import (
-    CentresOfShares,
-    LabelTask,
-    NeighboursOfShares,
-    Task,
-)
+from daskfc.secure.three_parties.tasks import CentresOfShares, LabelTask, NeighboursOfShares, Task
 
 __all__ = ["SharedComputation"]
 
 _Task = TypeVar("_Task", LabelTask, NeighboursOfShares)
 _Result = TypeVar("_Result")
 _Here = Mapping[str, Any]
+_Rows: TypeAlias = PerClient[Local[steps.WholeRows]]
+_Turns: TypeAlias = PerClient[Local[steps.Turn]]
+_Labels: TypeAlias = PerClient[Local[Ints]]
 
 _AT_ONCE = 16  # ours: rounds asked for before one looks whether the program has ended
 _STARTS = 3  # ours: of one computation, each with new keys, where members are started anew
@@ -94,12 +93,10 @@ class SharedComputation:
         self.n_rounds = 0
         self._begin = begin
         self._federation = federation
-        self._fit: PerClient[Local[steps.Turn]] | None = None
+        self._fit: _Turns | None = None
         self._task: Task | None = None
 
-    def labels(
-        self, rows: PerClient[Local[steps.WholeRows]], task: LabelTask
-    ) -> PerClient[Local[NDArray[np.int64]]]:
+    def labels(self, rows: _Rows, task: LabelTask) -> _Labels:
         """Return each client's labels, which stay there.
 
         Parameters
@@ -117,9 +114,7 @@ class SharedComputation:
         """
         return self._anew(rows, task, self._tell_labels)
 
-    def labels_of_new(
-        self, rows: PerClient[Local[steps.WholeRows]], n_samples: int
-    ) -> PerClient[Local[NDArray[np.int64]]]:
+    def labels_of_new(self, rows: _Rows, n_samples: int) -> _Labels:
         """Return labels of new samples, which stay there: the nearest centres of `labels`.
 
         Parameters
@@ -163,9 +158,7 @@ class SharedComputation:
             ) from error
         return self._tell_labels(turn, rows, task, here)
 
-    def neighbours(
-        self, rows: PerClient[Local[steps.WholeRows]], task: NeighboursOfShares
-    ) -> Local[NDArray[np.uint64]]:
+    def neighbours(self, rows: _Rows, task: NeighboursOfShares) -> Local[NDArray[np.uint64]]:
         """Return who is near whom, at the server: rows of bits, in the order of clients' names.
 
         Parameters
@@ -183,12 +176,7 @@ class SharedComputation:
         return self._anew(rows, task, self._tell_graph)
 
     def _anew(
-        self,
-        rows: PerClient[Local[steps.WholeRows]],
-        task: _Task,
-        tell: Callable[
-            [PerClient[Local[steps.Turn]], PerClient[Local[steps.WholeRows]], _Task, _Here], _Result
-        ],
+        self, rows: _Rows, task: _Task, tell: Callable[[_Turns, _Rows, _Task, _Here], _Result]
     ) -> _Result:
         """Compute, and begin again where a member was started anew."""
         for start in range(1, _STARTS + 1):
@@ -202,15 +190,13 @@ class SharedComputation:
                 log.warning("a member of a computation on shares is gone: it begins again")
         raise AssertionError
 
-    def _computed(
-        self, rows: PerClient[Local[steps.WholeRows]], task: Task, here: _Here
-    ) -> PerClient[Local[steps.Turn]]:
+    def _computed(self, rows: _Rows, task: Task, here: _Here) -> _Turns:
         keys, x = self._shared(rows, here)
         turn = self._federation.on_clients(self._begin, keys, x, task, clients=self.members)
         return self._ended(turn, task.cost(2).rounds)
 
     def _shared(
-        self, rows: PerClient[Local[steps.WholeRows]], here: _Here
+        self, rows: _Rows, here: _Here
     ) -> tuple[PerClient[Local[steps.RingKeys]], PerClient[Local[steps.Shares]]]:
         """Return the members' new keys, and their shares of rows."""
         federation, members = self._federation, self.members
@@ -222,13 +208,7 @@ class SharedComputation:
         )
         return keys, federation.on_clients(steps.gathered, shared, **here, clients=members)
 
-    def _tell_labels(
-        self,
-        turn: PerClient[Local[steps.Turn]],
-        rows: PerClient[Local[steps.WholeRows]],
-        task: LabelTask,
-        here: _Here,
-    ) -> PerClient[Local[NDArray[np.int64]]]:
+    def _tell_labels(self, turn: _Turns, rows: _Rows, task: LabelTask, here: _Here) -> _Labels:
         federation, owners = self._federation, tuple(rows)
         parts = federation.exchange(
             steps.label_summands, turn, clients=self.members, receivers=owners
@@ -237,16 +217,12 @@ class SharedComputation:
         return federation.on_clients(steps.labels_of, parts, rows, **how, clients=owners)
 
     def _tell_graph(
-        self,
-        turn: PerClient[Local[steps.Turn]],
-        rows: PerClient[Local[steps.WholeRows]],
-        task: NeighboursOfShares,
-        here: _Here,
+        self, turn: _Turns, rows: _Rows, task: NeighboursOfShares, here: _Here
     ) -> Local[NDArray[np.uint64]]:
         parts = self._federation.ask(steps.graph_summand, turn, clients=self.members)
         return self._federation.on_server(steps.graph_of, parts, **here)
 
-    def _ended(self, turn: PerClient[Local[steps.Turn]], most: int) -> PerClient[Local[steps.Turn]]:
+    def _ended(self, turn: _Turns, most: int) -> _Turns:
         """Take rounds until the program has ended, `most` by estimate."""
         federation, members = self._federation, self.members
         before = PerClient({one: (members[i - 1],) for i, one in enumerate(members)})

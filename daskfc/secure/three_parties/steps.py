@@ -9,6 +9,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats, Ints
 from daskfc.coding import KeyPair, SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
@@ -122,19 +123,15 @@ class WholeRows:
     `new` ones have no part in a fit, which is of all clients' own: they are placed at its centres.
     """
 
-    values: NDArray[np.int64]
+    values: Ints
     scale: float = 1.0
-    point: NDArray[np.float64] | None = None
+    point: Floats | None = None
     new: bool = False
 
 
 @takes(members=three_members)
 def cut_rows(
-    rows: WholeRows,
-    members: tuple[str, ...],
-    tag: str,
-    secret: SecretKey,
-    site: SiteRules = FREE,
+    rows: WholeRows, members: tuple[str, ...], tag: str, secret: SecretKey, site: SiteRules = FREE
 ) -> dict[str, SharedRows]:
     """Send each member two of the three summands of own rows (n, d)."""
     name, content = _name(tag, members), np.ascontiguousarray(rows.values).tobytes()
@@ -211,11 +208,7 @@ class Running:
     """A program under way at one member, which cannot go back."""
 
     def __init__(
-        self,
-        program: Program[Found],
-        task: Task,
-        members: tuple[str, ...],
-        shares: Shares,
+        self, program: Program[Found], task: Task, members: tuple[str, ...], shares: Shares
     ) -> None:
         self._program, self.n_rounds = program, 0
         self.task, self.members = task, members
@@ -369,7 +362,7 @@ def labels_of(
     task: LabelTask,
     members: tuple[str, ...],
     tag: str,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Return the labels of rows that this client shared, from the three members' summands."""
     parts = _checked(parts, members, tag)
     planes = _opened({name: part.planes for name, part in parts.items()})

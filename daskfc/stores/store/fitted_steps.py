@@ -22,7 +22,8 @@ A step is a mapping of plain values, so that a run's folder and every party's se
 
 Steps leave columns of words alone, except ``impute`` before they are one-hot, and ``log`` and
 ``clip`` after. With ``"own": true`` in place of its values a step computes them from the client's
-own samples. ``smooth`` is the last step, as `PreparedStore` holds its result.
+own samples; declared values of ``min-max`` may be mappings of the names of columns of numbers.
+``smooth`` is the last step, as `PreparedStore` holds its result.
 
 **Weight of a column of words.** With h = 1/√2 two samples with different words in a column are at
 the squared distance 1 in it, and those with the same word at 0, however many words there are.
@@ -106,7 +107,7 @@ def applied(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
     kind, width = step["step"], len(columns.names)
     for value in ("mean", "low", "center", "fill", "idf"):
         given = step.get(value)
-        if isinstance(given, list) and len(given) != width:
+        if isinstance(given, list | tuple) and len(given) != width:  # a tuple where it was sent
             raise StoreError(
                 f"client {columns.client!r}: the step {kind!r} was fitted on {len(given)} columns, "
                 f"and the store has {width}. Fit the preparation again."

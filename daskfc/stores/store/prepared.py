@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -105,7 +105,9 @@ class PreparedStore(ClientStore):
                 f"client {self.name!r}: 'smooth' must be the last step of a preparation; "
                 f"{step['step']!r} follows. Put it before."
             )
-        if step.get("own") or (step["step"] == "jitter" and "scale" not in step):
+        if isinstance(step.get("low"), Mapping):
+            step = _by_name(self, step, self._made_of)
+        elif step.get("own") or (step["step"] == "jitter" and "scale" not in step):
             step = _own(self, step, self._made_of)
         if "lengths" in step and len(step["lengths"]) != self.n_samples:
             raise StoreError(
@@ -136,6 +138,14 @@ def numbers_of(store: ClientStore, block: np.ndarray) -> np.ndarray:
         return block
     words = [name in store.categories for name in store.feature_names]
     return np.where(words, 0.0, block)
+
+
+def _by_name(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> FittedStep:
+    """Return a step with declared values, of columns of numbers by name, for a client's columns."""
+    pairs = list(zip(store.feature_names, made_of or ("",) * store.n_features, strict=True))
+    low = [0.0 if of else step["low"][name] for name, of in pairs]
+    width = [1.0 if of else step["width"][name] for name, of in pairs]
+    return {**step, "low": low, "width": width}
 
 
 def _own(store: ClientStore, step: FittedStep, made_of: Sequence[str]) -> FittedStep:

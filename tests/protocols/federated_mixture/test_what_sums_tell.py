@@ -147,6 +147,10 @@ def test_a_component_of_few_samples_or_clients_goes_and_the_others_share_its_wei
     of_two = Announced(ANY_PART._replace(clients=2))
     after = server.weighed(state_of([0.5, 0.1, 0.4]), counts, ASKED, of_two)
     np.testing.assert_allclose(after.weights, [1.0, 0.0, 0.0])
+    # of equal ones none goes on for ever
+    of_one_each = table((30, 1, 30, 30), (30, 1, 30, 30))
+    after = server.weighed(state_of([0.5, 0.5]), of_one_each, ASKED, of_two)
+    np.testing.assert_array_equal(after.weights, [1.0, 0.0])
     alone = server.weighed(state_of([1.0]), table((3, 1, 0, 0)), ASKED, Announced(ANY_PART))
     assert alone.opens
 

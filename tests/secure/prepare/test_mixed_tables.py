@@ -191,3 +191,24 @@ def test_what_is_not_prepared_is_refused_before_anything_runs(federation):
 def test_words_that_nobody_shares_are_refused(federation):
     with pytest.raises(InvalidInput, match="column 'sex' has no value that at least 500 samples"):
         Prepare([{"one-hot": {"smallest": 500}}]).fit(federation)
+
+
+@pytest.mark.slow
+def test_declared_ranges_of_a_client_with_words_of_its_own(tmp_path):
+    """Only the client knows how many columns its words make."""
+    ids = [str(i) for i in range(30)]
+    own = {"a": TABLE[["visits", "sex"]][:30].fillna({"sex": "f"}), "b": TABLE[["visits"]][:30]}
+    own["b"] = own["b"].rename(columns={"visits": "calls"})
+    urls = {name: str(tmp_path / f"{name}.zarr") for name in own}
+    for name, part in own.items():
+        of_words = ["sex"] if name == "a" else []
+        write_store(urls[name], name, part, ids, categorical=of_words, dtype="float64")
+    with Federation.local(urls) as running:
+        asked = ["one-hot", {"min-max": {"low": 1.0, "high": 5.0}}]
+        running.preparation = Prepare(asked).fit(running)
+        running.start_run("rows", random_state=0)
+        told = running.publish(all_rows, party="clients")
+    visits = (own["a"][["visits"]].to_numpy() - 1.0) / 4.0
+    words = (own["a"][["sex"]].to_numpy() == np.array([["f", "m"]])) * 0.5**0.5
+    np.testing.assert_allclose(told["a"].rows, np.hstack([visits, words]))
+    np.testing.assert_allclose(told["b"].rows, visits)

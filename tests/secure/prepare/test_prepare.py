@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from distributed.protocol import dumps, loads
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine
@@ -249,6 +250,10 @@ def test_a_prepared_store_travels_with_its_steps(store):
     [
         (
             {"step": "standardise", "mean": [0.0], "scale": [1.0]},
+            "was fitted on 1 columns, and the",
+        ),
+        (
+            loads(dumps({"step": "min-max", "low": [0.0], "width": [1.0]})),  # as parties get it
             "was fitted on 1 columns, and the",
         ),
         ({"step": "other"}, "no step is called 'other'"),

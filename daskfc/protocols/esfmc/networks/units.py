@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
+
 __all__ = ["Units"]
 
 _ROWS = 4096  # ours: rows at a time, so that there is no second copy in float64
@@ -20,7 +22,7 @@ _ROWS = 4096  # ours: rows at a time, so that there is no second copy in float64
 class Units:
     """Units of a view: `low` (n_columns,) is subtracted from rows, then `width` > 0 divides."""
 
-    low: NDArray[np.float64]
+    low: Floats
     width: float
 
     @classmethod

@@ -29,10 +29,7 @@ from daskfc.checks import Constraint, check_params, integer, real
 from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel, same_features
 from daskfc.errors import InvalidInput
 
-__all__ = [
-    "coefficients",
-    "local_update",
-]
+__all__ = ["coefficients", "local_update"]
 
 _RULES: dict[str, Constraint] = {
     "width": real(above=0),

@@ -378,10 +378,7 @@ def _factors(
     of_both = (2 * clip * z, of_C * z)
     if published:  # Theorem 3.9, half of the budget for each factor
         half = (given["epsilon"] / 2, delta / 2)
-        stated = (
-            composed_sigma(*half, 2 * clip, max(rounds, 1)),
-            classical_sigma(*half, of_C),
-        )
+        stated = (composed_sigma(*half, 2 * clip, max(rounds, 1)), classical_sigma(*half, of_C))
         # the theorem does not include releases of earlier starts
         of_both = stated if budget.spent is None else (
             max(stated[0], of_both[0]), max(stated[1], of_both[1])

@@ -140,8 +140,6 @@ def votes_of_panel(
     return vote(K, labels, n_clusters, k)
 
 
-def joined_votes(
-    panels: Mapping[str, Sequence[Ints]],
-) -> Mapping[str, ClientLabels]:
+def joined_votes(panels: Mapping[str, Sequence[Ints]]) -> Mapping[str, ClientLabels]:
     """Return each client's labels of its new samples, one panel after the other."""
     return {name: ClientLabels(np.concatenate(list(parts))) for name, parts in panels.items()}

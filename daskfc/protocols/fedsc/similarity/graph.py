@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.clustering.kernels.low_rank_similarity import Graph, default_neighbors, similarity_graph
 from daskfc.clustering.views.largest_products import RoundedRows, Screened
 from daskfc.clustering.views.order import Order, order_of_points
@@ -98,7 +98,7 @@ def graph_of_rows(
 
 
 def rounded_similarities(
-    rows: NDArray[np.float64], neighbors: int | None, room: int | None
+    rows: Floats, neighbors: int | None, room: int | None
 ) -> RoundedSimilarities:
     """Return the rounded rows for the server's workers; none if useless or too large for them."""
     n, d = rows.shape
@@ -136,7 +136,7 @@ def similar_pairs(rounded: RoundedSimilarities, *, part: int, of: int) -> Simila
 
 
 def settled_graph(
-    rows: NDArray[np.float64], found: Mapping[str, SimilarPairs], neighbors: int | None
+    rows: Floats, found: Mapping[str, SimilarPairs], neighbors: int | None
 ) -> OrderedGraph:
     """Return the graph, from the pairs of all workers if they are complete."""
     if not all(part.complete for part in found.values()):
@@ -154,6 +154,6 @@ def settled_graph(
     return OrderedGraph(similarity_graph(rows, neighbors, screened), order_of_similar(rows))
 
 
-def order_of_similar(rows: NDArray[np.float64]) -> Order:
+def order_of_similar(rows: Floats) -> Order:
     """Return the order of samples by their rows."""
     return order_of_points(rows, _EQUAL)

@@ -6,14 +6,13 @@ from typing import cast
 
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.federation.methods.cluster_scores import ClusterScores
-from daskfc.federation.methods.samples import LabelledSamples, labelled_new
+from daskfc.federation.methods.samples import Labelled, NewStores, labelled_new
 from daskfc.protocols.fedsc import party, server
 from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.messages import KernelPlan
 from daskfc.protocols.fedsc.privacy.noise import DataNoise, Noise
 from daskfc.protocols.fedsc.similarity.coded import CodedSimilarity, coded_predict, coded_similarity
 from daskfc.protocols.fedsc.similarity.graph import graph_of_rows
-from daskfc.stores import ClientStore
 
 __all__ = ["Fitted", "SimilarityClustering", "predict_new"]
 
@@ -63,10 +62,7 @@ class SimilarityClustering:
         return federation.on_server(server.cluster, similar, *how)
 
     def eigengaps(
-        self,
-        federation: Federation,
-        similar: Local | CodedSimilarity,
-        n_clusters: Sequence[int],
+        self, federation: Federation, similar: Local | CodedSimilarity, n_clusters: Sequence[int]
     ) -> ClusterScores:
         """Have the server report the gap after each of some numbers of eigenvalues."""
         asked = list(n_clusters)
@@ -95,9 +91,7 @@ class Fitted:
     before: tuple[float, ...]
 
 
-def predict_new(
-    federation: Federation, fitted: Fitted, new: PerClient[Local[ClientStore]]
-) -> PerClient[Sent[LabelledSamples]]:
+def predict_new(federation: Federation, fitted: Fitted, new: NewStores) -> Labelled:
     """Label new samples by the most similar clustered ones; return the clients' messages."""
     how, planned, clients = fitted.how, fitted.planned, tuple(new)
     samples = federation.on_clients(party.new_samples, new, planned.noise, clients=clients)

@@ -18,17 +18,8 @@ import numpy as np
 
 from daskfc.arrays import Floats, Ints
 from daskfc.linalg.landmarks import LandmarkEmbedding
-from daskfc.protocols.kcagc.maths.summed_distances import (
-    CentresAtNodes,
-    centres_of,
-    distances_to,
-)
-from daskfc.protocols.kcagc.maths.weighted_lloyd import (
-    LloydSettings,
-    LloydState,
-    advance,
-    begin,
-)
+from daskfc.protocols.kcagc.maths.summed_distances import CentresAtNodes, centres_of, distances_to
+from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, LloydState, advance, begin
 
 __all__ = ["LandmarkState", "add_sums", "begin_with_landmarks", "tells_as_much"]
 

@@ -40,11 +40,7 @@ from daskfc.clustering.clusterers.clusterer import in_order_of_appearance
 from daskfc.clustering.views.order import order_of_rows, rounded
 from daskfc.errors import InvalidInput
 from daskfc.protocols.kcagc.maths.draws import drawn, filled
-from daskfc.protocols.kcagc.maths.summed_distances import (
-    CentresAtMeans,
-    CentresAtNodes,
-    Request,
-)
+from daskfc.protocols.kcagc.maths.summed_distances import CentresAtMeans, CentresAtNodes, Request
 
 __all__ = [
     "LloydResult",

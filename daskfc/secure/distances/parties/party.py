@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.clustering.views.decisive import smallest_hundredth, to_nearest_apart
 from daskfc.coding import (
     Engine,
@@ -254,7 +254,7 @@ def _check_range(data: ClientStore, system: ResidueSystem, seen: Seen) -> None:
 
 
 def share_out(
-    rows: NDArray[np.int64],
+    rows: Ints,
     secret: SecretKey,
     digest: str,
     *,

@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from daskfc.arrays import Floats
 from daskfc.stores import ClientStore
 
 __all__ = ["AS_THEY_ARE", "Seen", "hash64"]
@@ -26,7 +26,7 @@ class Seen:
     point: bytes = b""
     factor: float = 1.0
 
-    def rows(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def rows(self, values: Floats) -> Floats:
         """Return rows as they are seen."""
         moved = values - np.frombuffer(self.point) if self.point else values
         return moved if self.factor == 1.0 else moved * self.factor

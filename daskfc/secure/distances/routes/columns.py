@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.arrays import Ints
 from daskfc.clustering import ExactPoints, exact_points
 from daskfc.coding import ResidueSystem, WideIntegers
 from daskfc.linalg import SPAN, LandmarkEmbedding
@@ -47,7 +48,7 @@ class KeptColumns:
     """Whole squared distances of all samples to the landmarks of each round so far."""
 
     system: ResidueSystem
-    landmarks: list[NDArray[np.int64]] = field(default_factory=list)
+    landmarks: list[Ints] = field(default_factory=list)
     rounds: list[Whole] = field(default_factory=list)
 
     def __call__(self, rows: slice) -> Whole:
@@ -64,7 +65,7 @@ def start_search(plan: RowPlan, *, system: ResidueSystem) -> LandmarkEmbedding:
 
 def keep_columns(
     kept: KeptColumns | None,
-    landmarks: NDArray[np.int64],
+    landmarks: Ints,
     columns: list[Columns],
     *,
     system: ResidueSystem,

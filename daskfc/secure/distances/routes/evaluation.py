@@ -49,11 +49,7 @@ class Evaluation:
         return self._coded is not None
 
     def encode(
-        self,
-        sizes: PublicPlan,
-        plan: Local[RowPlan],
-        step: Callable[..., Any],
-        *args: Any,
+        self, sizes: PublicPlan, plan: Local[RowPlan], step: Callable[..., Any], *args: Any
     ) -> None:
         """Have clients share out their rows by `step`, and evaluators order them."""
         federation = self._federation
@@ -70,11 +66,7 @@ class Evaluation:
         federation.report_progress("sharing", len(self.names), len(self.names), "clients")
 
     def assembled(
-        self,
-        sizes: PublicPlan,
-        plan: Local[RowPlan],
-        step: Callable[..., Any],
-        *args: Any,
+        self, sizes: PublicPlan, plan: Local[RowPlan], step: Callable[..., Any], *args: Any
     ) -> PerClient[Local[party.CodedDataset]]:
         """Return what evaluators hold of rows that clients share out; see `encode`."""
         federation = self._federation
@@ -99,13 +91,7 @@ class Evaluation:
         )
 
     def shares(
-        self,
-        step: Callable[..., Any],
-        owner: str,
-        start: int,
-        stop: int,
-        *args: Any,
-        **kwargs: Any,
+        self, step: Callable[..., Any], owner: str, start: int, stop: int, *args: Any, **kwargs: Any
     ) -> PerClient[PerClient[Sent]]:
         """Have a client share out some rows; return shares by evaluator, then by owner."""
         return self._federation.exchange(

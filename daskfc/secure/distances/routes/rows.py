@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from daskfc.arrays import Floats, Ints
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, quantise
@@ -109,9 +108,7 @@ def count_rows(quantised: QuantisedRows) -> NewSamples:
     return NewSamples(len(quantised.rows))
 
 
-def plan_rows(
-    parts: Mapping[str, RowSummary], positions: Mapping[str, NDArray[np.int64]]
-) -> RowPlan:
+def plan_rows(parts: Mapping[str, RowSummary], positions: Mapping[str, Ints]) -> RowPlan:
     """Put the rows in order; refuse other lengths, or other numbers than of the samples."""
     first = next(iter(parts))
     for name, part in parts.items():

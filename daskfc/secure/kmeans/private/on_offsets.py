@@ -19,12 +19,7 @@ from daskfc.secure.kmeans.messages import KMeansCenters, KMeansProgress
 from daskfc.secure.kmeans.noise import sensitivity_of
 from daskfc.secure.kmeans.on_noisy_sums import row_counts
 from daskfc.secure.kmeans.private.approach import approached, ended, reach_of, started
-from daskfc.secure.kmeans.private.noise import (
-    SEEDING,
-    StartedNoise,
-    noisy_moments,
-    noisy_offsets,
-)
+from daskfc.secure.kmeans.private.noise import SEEDING, StartedNoise, noisy_moments, noisy_offsets
 from daskfc.secure.sums import Aggregation, Total
 
 __all__ = ["KMeansOnNoisyOffsets"]
