@@ -131,12 +131,14 @@ def main() -> None:
     """Measure what is missing and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS))
+    parser.add_argument("--clients", nargs="+", type=int, default=CLIENTS)
     parser.add_argument("--records", type=Path, default=Path("runs/omnifc-graphs.json"))
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results/omnifc-graphs.md")
     asked = parser.parse_args()
     kept = json.loads(asked.records.read_text()) if asked.records.exists() else {}
-    for name in GRAPHS:
-        for clients in (*CLIENTS, 0):
+    for name in asked.graphs:
+        for clients in (*asked.clients, 0):
             key = f"{name} {clients or 'pooled'}"
             if key not in kept:
                 rows = federated(asked.data, name, clients) if clients else pooled(asked.data, name)
