@@ -14,6 +14,7 @@ def options(*given: Callable[[F], F]) -> Callable[[F], F]:
     """Return a decorator that adds options, and arguments, to a command in their order."""
 
     def added(command: F) -> F:
+        """Add to a command its options."""
         for one in reversed(given):
             command = one(command)
         return command
