@@ -96,9 +96,9 @@ def run_tests(
                         other.kill()
         log.seek(0)
         said = log.read()
-    if code == 1:
-        reasons = re.findall(r"^(?:FAILED|ERROR) (.*)", said, re.MULTILINE)
-        return f"failed: {reasons[0] if reasons else said[-400:]!r}"
+    reasons = re.findall(r"^(?:FAILED|ERROR) (.*)", said, re.MULTILINE)
+    if code == 1 and reasons:
+        return f"failed: {reasons[0]!r}"
     return "passed" if code == 0 else f"pytest said {said[-400:]!r}"
 
 

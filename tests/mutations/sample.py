@@ -289,9 +289,12 @@ def drawn(room: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 def judged(tree: Path, tests: Sequence[str], marks: str, limit_s: float, start: Any) -> str:
     """Return what tests say, once more of a test that failed by its time alone."""
-    told = run_tests(tree, list(tests), ["-m", marks, f"--timeout={TEST_S}"], limit_s, start)
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    options = ["-m", marks, f"--timeout={busy * TEST_S:.0f}"]
+    told = run_tests(tree, list(tests), options, busy * limit_s, start)
     if told.startswith("failed") and "Timeout" in told and (name := failing(told)):
-        told = run_tests(tree, [name], [f"--timeout={3 * TEST_S}"], 4 * TEST_S, start)
+        again = [f"--timeout={3 * busy * TEST_S:.0f}"]
+        told = run_tests(tree, [name], again, 4 * busy * TEST_S, start)
         return told if told.startswith("failed") else "hung"
     return told
 
@@ -317,8 +320,8 @@ def try_out(tree: Path, change: Mapping[str, Any], slow: bool, start: Any) -> di
     finally:
         write(source, clean)
     verdict = "unfinished" if told == "hung" else "survived"
-    if told.startswith("failed") or (told.startswith("pytest said") and "error" in told):
-        verdict = "caught"  # an error is one of collecting: the package cannot be imported
+    if told.startswith("failed") or re.match("pytest said.*(?:during collection|conftest)", told):
+        verdict = "caught"  # in the second case the package cannot be imported
     elif told.startswith("pytest said") and not re.search("deselected|no tests ran", told):
         raise RuntimeError(told)
     row = {key: value for key, value in change.items() if key != "text"}

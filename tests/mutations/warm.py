@@ -13,10 +13,10 @@ import sys
 from typing import Any, Self
 
 TAKEN = (
-    "_pytest.assertion.rewrite", "click", "cryptography.x509", "dask.array", "distributed",
-    "hypothesis", "numpy", "pandas", "psutil", "pyarrow.parquet", "pydantic", "pytest", "rich",
+    "click", "cryptography.x509", "dask.array", "distributed",
+    "numpy", "pandas", "psutil", "pyarrow.parquet", "pydantic", "pytest", "rich",
     "scipy.optimize", "scipy.sparse.linalg", "scipy.stats", "sklearn.cluster", "sklearn.datasets",
-    "sklearn.metrics", "sklearn.mixture", "sklearn.pipeline", "xarray", "yaml", "zarr",
+    "sklearn.metrics", "sklearn.mixture", "sklearn.pipeline", "xarray", "yaml",
 )  # fmt: skip
 
 
