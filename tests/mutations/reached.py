@@ -41,7 +41,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Any:
 def _write(item: pytest.Item) -> None:
     root, found = f"{item.config.rootpath}/daskfc/", []
     lines = []
-    for code in _called.values():
+    for code in list(_called.values()):  # other threads may go on
         if code.co_filename.startswith(root):
             place = f"daskfc/{code.co_filename[len(root) :]}:{code.co_qualname}"
             if place not in _numbers:

@@ -8,7 +8,6 @@ import math
 import os
 import shutil
 import tempfile
-import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,6 +27,7 @@ from daskfc.folders import (
     flush,
     flush_tree,
     make_private,
+    whole_folder,
     write_whole,
 )
 
@@ -106,13 +106,10 @@ class RunFolder:
         path = Path(fspath(runs_dir)) / name
         now = datetime.now(UTC).isoformat(timespec="seconds")
         full = {"run_id": name, "status": "running", "created": now, **record}
-        staged = path.parent / f".partial-{uuid.uuid4().hex}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            staged.mkdir(mode=0o700)  # labels of every sample id lie in it
-            _write_json(staged / "run.json", full)
-            staged.rename(path)  # fails where a folder has any files: no two runs share one
-            flush(path.parent)
+            with whole_folder(path) as staged:  # labels of every sample id will lie in it
+                _write_json(staged / "run.json", full)
         except OSError as error:
             if path.is_dir():
                 raise InvalidInput(
@@ -123,8 +120,6 @@ class RunFolder:
                 f"{path}: the run's folder cannot be made ({error.strerror}). Choose another "
                 "--runs-dir."
             ) from None
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
         return cls(path)
 
     @property
