@@ -227,36 +227,6 @@ WHOLE = {path.parent.name: path.read_text() for path in
 
 
 def rows(folder: Path) -> Any:
-        return len(read(folder / name)) if (folder / name).exists() else "absent"
-
-    return Case(lambda folder: Ledger([vars(ROW)] * 3).write(folder / name), rows)
-
-
-def example(folder: Path) -> Any:
-    """Return that the files of an example that are there are whole."""
-    for path in folder.rglob("[!.]*.*"):
-        assert path.is_dir() or path.read_bytes().endswith(b"\n"), path
-        assert path.suffix != ".yaml" or path.read_text() == WHOLE[path.parent.name], path
-    return "whole"
-
-
-def add_missing(folder: Path) -> None:
-    """Write an example where nothing of it is, as it asks for."""
-    for path in folder.rglob("[!.]*.*"):
-        if path.is_file():
-            path.unlink()
-    write_example("hospitals", folder)
-
-
-WHOLE = {path.parent.name: path.read_text() for path in
-         write_example("hospitals", tempfile.mkdtemp()) if path.suffix == ".yaml"}  # fmt: skip
-
-
-def hold(folder: Path) -> None:
-    OnceOnly(folder / "once").hold("points", "a", b"one")
-
-
-def rows(folder: Path) -> Any:
     found = LedgerFile(folder / "ledger.jsonl").read("r")
     assert all(set(row) == set(vars(ROW)) for row in found)
     return len(found) and "rows"
