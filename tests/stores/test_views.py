@@ -1,10 +1,10 @@
 """Sources of several views: arrays of one file, files joined by ids, views of the digits."""
 
-from pathlib import itertools
+import itertools
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import Path
 import pytest
 from scipy import sparse
 from scipy.io import savemat
