@@ -6,6 +6,7 @@ in the middle of the bytes that it writes next. Another looks at the folder, wri
 somebody would who was cut off, and looks again. A line of JSON each; at most MOST n of a case.
 """
 
+import itertools
 import json
 import os
 import resource
@@ -13,7 +14,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -376,18 +377,20 @@ def disturbed(name: str, folder: Path, n: int, how: str) -> None:
     CASES[name].write(folder)
 
 
-def look(name: str, folder: Path, n: int, how: str) -> None:
-    """Tell what is left, and what is there after another try."""
-    case, told = CASES[name], {"n": n, "how": how}
-    try:
-        told["left"] = case.read(folder)
-        with suppress(InvalidInput, StoreError):  # is there already
-            case.write(folder)
-        told["again"] = case.read(folder)
-        case.last(folder)
-    except Exception as error:
-        told["error"] = f"{type(error).__name__}: {error}"
-    tell(name, **told)
+def look(name: str, folders: Sequence[Path]) -> None:
+    """Tell what is left in each folder, and what is there after another try."""
+    case = CASES[name]
+    for folder in folders:
+        told = {"killed": folder.name}
+        try:
+            told["left"] = case.read(folder)
+            with suppress(InvalidInput, StoreError):  # is there already
+                case.write(folder)
+            told["again"] = case.read(folder)
+            case.last(folder)
+        except Exception as error:
+            told["error"] = f"{type(error).__name__}: {error}"
+        tell(name, **told)
 
 
 def main(root: Path, most: int, names: list[str]) -> None:
@@ -396,11 +399,13 @@ def main(root: Path, most: int, names: list[str]) -> None:
         place = root / str(number)
         in_a_process(partial(undisturbed, name, place / "whole"))
         total = int((place / "steps").read_text())
-        for n in sorted(set(np.linspace(1, total, min(most, total)).astype(int).tolist())):
-            for how in ("before", "within"):
-                folder = place / f"{how} {n}"
-                if in_a_process(partial(disturbed, name, folder, n, how)):
-                    in_a_process(partial(look, name, folder, n, how))
+        at = np.linspace(1, total, min(most, total)).astype(int).tolist()
+        killed = [
+            folder
+            for n, how in itertools.product(at, ("before", "within"))
+            if in_a_process(partial(disturbed, name, folder := place / f"{how} {n}", n, how))
+        ]
+        in_a_process(partial(look, name, killed))
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def test_what_listens_hears_a_file_that_is_written_in_its_place(tmp_path, writte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("most", [4, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("most", [3, pytest.param(1000, marks=pytest.mark.long)])
 def test_who_is_killed_leaves_all_or_nothing_and_may_try_again(tmp_path, most):
     words = [sys.executable, "-m", "tests.killed", str(tmp_path), str(most)]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
