@@ -10,8 +10,11 @@ nearest tests, the slow ones too. What needs longer than its limit is unfinished
 fails by a time limit and not again with three times as long: the machine may be busy. Tests that
 fail without any change count for nothing. It ends after ``MINUTES=60`` and goes on where it was;
 ``AGAIN=1`` tries again what was not caught. Rows lie in ``.mutants/sample/rows.jsonl``; ``make
-mutants-report`` prints the table, and what survived. Reasons are in ``accepted.toml``, see
-`mutants`.
+mutants-report`` prints the table, and what survived.
+
+Survivors that no test can tell from the source, or that cannot be reached, are listed in
+``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``. A
+whole kind of them is ``[[kind]]`` with a regular expression of ``lines``, the old before the new.
 """
 
 import argparse
@@ -24,8 +27,9 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import repeat
@@ -35,14 +39,14 @@ from typing import Any
 import grimp
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.mutations.mutants import MESSAGES, RESULTS, accepted
-from tests.mutations.run import ROOT, copy_tree, run_tests, write
+from tests.mutations.run import HERE, ROOT, copy_tree, run_tests, write
 from tests.mutations.warm import Warm
 
-PLACE = RESULTS / "sample"
+PLACE = ROOT / ".mutants" / "sample"
 ROWS = PLACE / "rows.jsonl"
 REACHED = PLACE / "reached"
 PACKAGE = ROOT / "daskfc"
+MESSAGES = [r'^\s*f?".*"$', r"^\s*raise "]  # lines of text: the tests hold errors to a part of it
 TOP = "top"  # the room of files that lie beside the packages
 QUICK_S, SLOW_S, TEST_S = 90, 150, 60  # of a change, and of one of its tests
 NEAREST = 8  # files of tests
@@ -301,7 +305,7 @@ def judged(tree: Path, tests: Sequence[str], marks: str, limit_s: float, start: 
 
 def failing(told: str) -> str:
     """Return the name of the test that failed, or nothing."""
-    found = re.match(r"failed: .(\S+\.py::.*?)(?: - |.$)", told)
+    found = re.match(r"failed: .(\S+\.py::[^\[ ]+(?:\[.*?\])?)(?: - |.$)", told)
     return found[1] if found else ""
 
 
@@ -426,6 +430,18 @@ def zip_all(lists: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
     held = list(lists)
     for number in range(max(map(len, held), default=0)):
         yield [one[number] for one in held if number < len(one)]
+
+
+def accepted() -> Callable[[str, str, str], bool]:
+    """Return what tells whether a survivor is listed, of its file and its old and new lines."""
+    listed = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))
+    single = {(entry["file"], entry["old"], entry["new"]) for entry in listed["accepted"]}
+    kinds = [re.compile(kind["lines"], re.DOTALL) for kind in listed["kind"]]
+
+    def is_accepted(file: str, old: str, new: str) -> bool:
+        return (file, old, new) in single or any(k.fullmatch(f"{old}\n{new}") for k in kinds)
+
+    return is_accepted
 
 
 def table(found: Iterable[Mapping[str, Any]]) -> list[str]:
