@@ -4,9 +4,8 @@
 length and a change in it by chance, of all that mutmut knows: in functions with a decorator, in
 classes and modules as well. Each is written into a copy of the tree, so that all processes have it.
 First all quick tests run once, and are asked which functions they call (`reached`). Each change
-then gets those that call its function, the most special first, in a process that is warm (`warm`);
-where none does, those nearest to the file by how few imports lie between. What survived gets all
-nearest tests, the slow ones too. What needs longer than its limit is unfinished, and so is what
+then gets those that call its function, the most special first, in a process that is warm (`warm`),
+and those nearest to the file by how few imports lie between. What survived gets the slow ones too. What needs longer than its limit is unfinished, and so is what
 fails by a time limit and not again with three times as long: the machine may be busy. Tests that
 fail without any change count for nothing. It ends after ``MINUTES=60`` and goes on where it was;
 ``AGAIN=1`` tries again what was not caught. Rows lie in ``.mutants/sample/rows.jsonl``; ``make
@@ -315,14 +314,13 @@ def try_out(tree: Path, change: Mapping[str, Any], slow: bool, start: Any) -> di
     source = tree / change["file"]
     clean = source.read_text(encoding="utf-8")
     near = nearest_tests(file)
-    if slow:
-        turns, marks, limit_s = [near], "not long", SLOW_S
-    else:
-        calling = calling_tests(file, change["line"])
-        turns, marks, limit_s = [calling] if calling else [near[:3], near[3:]], QUICK, QUICK_S
+    turns, marks, limit_s = [near[:3], near[3:]], "not long", SLOW_S
+    if not slow:
+        marks, limit_s = QUICK, QUICK_S
+        turns = [calling_tests(file, change["line"]), *turns]
     write(source, change["text"])
     try:
-        for tests in turns:
+        for tests in filter(None, turns):
             if not (told := judged(tree, tests, marks, limit_s, start)).startswith("passed"):
                 break
     finally:
