@@ -5,11 +5,12 @@ length and a change in it by chance, of all that mutmut knows: in functions with
 classes and modules as well. Each is written into a copy of the tree, so that all processes have it.
 First all quick tests run once, and are asked which functions they call (`reached`). Each change
 then gets those that call its function, the most special first, in a process that is warm (`warm`),
-and those nearest to the file by how few imports lie between. What survived gets the slow ones too. What needs longer than its limit is unfinished, and so is what
-fails by a time limit and not again with three times as long: the machine may be busy. Tests that
-fail without any change count for nothing. It ends after ``MINUTES=60`` and goes on where it was;
-``AGAIN=1`` tries again what was not caught. Rows lie in ``.mutants/sample/rows.jsonl``; ``make
-mutants-report`` prints the table, and what survived.
+and those nearest to the file by how few imports lie between. What survived gets the slow ones too.
+What needs longer than its limit is unfinished, and so is what fails by a time limit and not again
+with three times as long: the machine may be busy. Tests that fail without any change count for
+nothing. It ends after ``MINUTES=60`` and goes on where it was; ``AGAIN=1`` tries again what was not
+caught. Rows lie in ``.mutants/sample/rows.jsonl``; ``make mutants-report`` prints the table, and
+what survived.
 
 Survivors that no test can tell from the source, or that cannot be reached, are listed in
 ``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``. A
