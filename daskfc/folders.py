@@ -69,12 +69,14 @@ def check_place(path: str | os.PathLike[str], *, overwrite: bool = False) -> Non
         raise InvalidInput(f"{target}: cannot be written there. Choose another place.")
 
 
-def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
+def write_private(
+    path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False, mode: int = 0o600
+) -> None:
     """Write an owner-only file, all or nothing; raise if one exists, unless `overwrite`."""
     check_place(path, overwrite=overwrite)
     target = Path(path)
     try:
-        write_whole(target, data)
+        write_whole(target, data, mode=mode)
     except OSError as error:
         raise InvalidInput(
             f"{target}: cannot be written ({error.strerror}). Choose another place."

@@ -16,7 +16,7 @@ from daskfc.arrays import Floats, Ints
 from daskfc.errors import PrivacyError, StoreError
 from daskfc.federation import Checkpoints, Federation, Local
 from daskfc.federation.methods.samples import StoreContent
-from daskfc.folders import flush
+from daskfc.folders import flush, write_whole
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc.messages import Resumed
 
@@ -51,11 +51,7 @@ class Journal:
         """Write all releases atomically, with a digest: no crash may shorten the list."""
         text = json.dumps(releases)
         digest = hashlib.sha256(text.encode()).hexdigest()
-        partial = self.folder / f"releases.{uuid.uuid4().hex}.partial"
-        partial.write_text(json.dumps({"releases": text, "sha256": digest}))
-        flush(partial)
-        partial.replace(self._releases)
-        flush(self.folder)
+        write_whole(self._releases, json.dumps({"releases": text, "sha256": digest}).encode())
 
     def _read(self) -> dict[str, float]:
         if not self.folder.exists():
