@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from daskfc.arrays import Floats, Ints
 from daskfc.errors import PrivacyError, StoreError
 from daskfc.federation import Checkpoints, Federation, Local
 from daskfc.federation.methods.samples import StoreContent
-from daskfc.folders import flush, write_whole
+from daskfc.folders import whole_folder, write_whole
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc.messages import Resumed
 
@@ -34,13 +33,12 @@ class Journal:
         """Open the journal in a folder; a new one is created atomically, with an empty list."""
         if not folder.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
-            staged = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}")
-            staged.mkdir()
-            cls(staged)._write({})
-            with suppress(OSError):  # the same step ran twice at the same time
-                staged.rename(folder)
-            shutil.rmtree(staged, ignore_errors=True)
-            flush(folder.parent)
+            try:
+                with whole_folder(folder) as staged:
+                    cls(staged)._write({})
+            except OSError:
+                if not folder.exists():  # else the same step ran twice at the same time
+                    raise
         return cls(folder)
 
     @property

@@ -314,11 +314,12 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file of the folder, all or none."""
-        _write_bytes(self.path / name, text.encode("utf-8"))
+        self.write_bytes(name, text.encode("utf-8"))
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write a file of the folder, all or none."""
-        _write_bytes(self.path / name, data)
+        # Whoever may enter the folder may read what is in it.
+        write_whole(self.path / name, data, mode=0o644)
 
     def write_labels(self, labels: xr.Dataset) -> None:
         """Write ``labels.zarr``, ``labels`` over (algorithm, seed, sample), all or none."""
@@ -360,7 +361,7 @@ class RunFolder:
     def write_ledger(self, ledger: pd.DataFrame) -> None:
         """Write ``ledger.parquet``, all or none."""
         data = ledger.to_parquet(index=False, write_page_checksum=True)
-        _write_bytes(self.path / "ledger.parquet", data)
+        self.write_bytes("ledger.parquet", data)
 
     def read_ledger(self) -> pd.DataFrame:
         """Return ``ledger.parquet``, empty if the run has none yet; raise if it is damaged."""
@@ -402,10 +403,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _write_bytes(path: Path, data: bytes) -> None:
-    write_whole(path, data, mode=0o644)  # whoever may enter the folder may read what is in it
-
-
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     text = json.dumps(without_nan(value), indent=2, default=_plain, allow_nan=False)
-    _write_bytes(path, (text + "\n").encode("utf-8"))
+    write_whole(path, (text + "\n").encode("utf-8"), mode=0o644)
