@@ -5,7 +5,7 @@ length and a change in it by chance, of all that mutmut knows: in functions with
 classes and modules as well. Each is written into a copy of the tree, so that all processes have it.
 First all quick tests run once, and are asked which functions they call (`reached`). Each change
 then gets those that call its function, the most special first, in a process that is warm (`warm`),
-and those nearest to the file by how few imports lie between. What survived gets the slow ones too.
+and the nearest to the file by how few imports lie between. What survived gets more, and slow ones.
 What needs longer than its limit is unfinished, and so is what fails by a time limit and not again
 with three times as long: the machine may be busy. Tests that fail without any change count for
 nothing. It ends after ``MINUTES=60`` and goes on where it was; ``AGAIN=1`` tries again what was not
@@ -293,7 +293,7 @@ def drawn(room: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 def judged(tree: Path, tests: Sequence[str], marks: str, limit_s: float, start: Any) -> str:
     """Return what tests say, once more of a test that failed by its time alone."""
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    busy = min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), 5.0)
     options = ["-m", marks, f"--timeout={busy * TEST_S:.0f}"]
     told = run_tests(tree, list(tests), options, busy * limit_s, start)
     if told.startswith("failed") and "Timeout" in told and (name := failing(told)):
@@ -317,8 +317,7 @@ def try_out(tree: Path, change: Mapping[str, Any], slow: bool, start: Any) -> di
     near = nearest_tests(file)
     turns, marks, limit_s = [near[:3], near[3:]], "not long", SLOW_S
     if not slow:
-        marks, limit_s = QUICK, QUICK_S
-        turns = [calling_tests(file, change["line"]), *turns]
+        turns, marks, limit_s = [calling_tests(file, change["line"]), near[:3]], QUICK, QUICK_S
     write(source, change["text"])
     try:
         for tests in filter(None, turns):
