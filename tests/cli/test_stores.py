@@ -23,7 +23,8 @@ def test_build_inspect_check(daskfc, files):
     assert "client-3" in result.stdout
     result = daskfc("stores", "inspect", "s.yaml")
     assert result.exit_code == 0
-    assert "50" in result.stdout
+    rows = [line.split() for line in result.stdout.splitlines() if "client-" in line]
+    assert [(row[1], "yes" in row) for row in rows if len(row) > 5] == [("50", True)] * 3
     result = daskfc("stores", "check", "s.yaml")
     assert result.exit_code == 0
     assert result.stdout.count(": ok") == 3
