@@ -304,8 +304,8 @@ def judged(tree: Path, tests: Sequence[str], marks: str, limit_s: float, start: 
 
 
 def failing(told: str) -> str:
-    """Return the name of the test that failed, or nothing."""
-    found = re.match(r"failed: .(\S+\.py::[^\[ ]+(?:\[.*?\])?)(?: - |.$)", told)
+    """Return the name of the test that failed, whichever its case, or nothing."""
+    found = re.match(r"failed: .(\S+?\.py::[\w:.]+)", told)
     return found[1] if found else ""
 
 
