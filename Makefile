@@ -15,6 +15,7 @@ JOBS ?= 3
 ROWS ?= .chaos-rows.jsonl
 FUZZ_MINUTES ?= 60
 MINUTES ?= 60
+SAMPLE ?= 300
 SEED ?= 0
 ROOMS ?=
 AGAIN ?=
@@ -157,16 +158,11 @@ $(VENV)/.installed-mutants: $(VENV)/.installed-test
 	$(PIP) install -c constraints.txt -e '.[test,fast,multiview,umap,mutants]'
 	@touch $@
 
-mutants: $(VENV)/.installed-mutants  ## change the source bit by bit and see what tests notice: SAMPLE=300 changes of all ROOMS, drawn by SEED=0, within MINUTES=60; without SAMPLE four rooms whole, for hours; goes on where it was
-ifdef SAMPLE
+mutants: $(VENV)/.installed-mutants  ## change the source bit by bit and see what tests notice: SAMPLE=300 changes of all ROOMS, drawn by SEED=0, within MINUTES=60; goes on where it was
 	$(BIN)/python -m tests.mutations.sample --sample $(SAMPLE) --seed $(SEED) --minutes $(MINUTES) \
 	  --jobs $(WORKERS) $(if $(ROOMS),--rooms $(ROOMS)) $(if $(AGAIN),--again)
-else
-	$(BIN)/python tests/mutations/mutants.py $(MUTANTS)
-endif
 
 mutants-report:  ## what `make mutants` has found so far
-	$(BIN)/python tests/mutations/mutants.py report
 	$(BIN)/python -m tests.mutations.sample --report
 
 clean:           ## remove caches and virtual environments; runs and stores stay

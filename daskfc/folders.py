@@ -6,6 +6,7 @@ zeros: files are flushed first.
 
 import logging
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ __all__ = [
     "flush",
     "flush_tree",
     "make_private",
+    "whole_folder",
     "write_once",
     "write_private",
     "write_whole",
@@ -67,12 +69,14 @@ def check_place(path: str | os.PathLike[str], *, overwrite: bool = False) -> Non
         raise InvalidInput(f"{target}: cannot be written there. Choose another place.")
 
 
-def write_private(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
+def write_private(
+    path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False, mode: int = 0o600
+) -> None:
     """Write an owner-only file, all or nothing; raise if one exists, unless `overwrite`."""
     check_place(path, overwrite=overwrite)
     target = Path(path)
     try:
-        write_whole(target, data)
+        write_whole(target, data, mode=mode)
     except OSError as error:
         raise InvalidInput(
             f"{target}: cannot be written ({error.strerror}). Choose another place."
@@ -112,6 +116,19 @@ def _partial(target: Path, data: bytes) -> Iterator[Path]:
         yield partial
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """Yield an owner-only folder that takes its name when it is whole; OSError if that is taken."""
+    partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+    try:
+        yield partial
+        flush_tree(partial)
+        partial.rename(target)
+        flush(target.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def flush(path: str | os.PathLike[str]) -> None:

@@ -1,11 +1,14 @@
-"""No file gets its bytes under its own name: whoever is killed at any write leaves it or none.
+"""Files are whole or absent, whoever is killed at any write: none gets bytes under its own name.
 
 Files are made beside their place, flushed and renamed. Those that grow are named here; who reads
 them leaves a torn line out, which tests of each look at.
 """
 
+import json
 import os
+import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,7 @@ from tests.cli.conftest import daskfc, files  # noqa: F401 - fixtures
 from tests.runs.conftest import fake, storage  # noqa: F401 - fixtures
 from tests.runs.fakes import PIPELINE
 
+ROOT = Path(__file__).parents[1]
 GROWING = {"log.txt"}
 _heard: list[str] = []
 _listens = [False]
@@ -99,3 +103,23 @@ def test_what_listens_hears_a_file_that_is_written_in_its_place(tmp_path, writte
     (tmp_path / "b.new").write_text("{}")
     os.replace(tmp_path / "b.new", tmp_path / "b.json")
     assert written_in_place() == {"a.json"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [3, pytest.param(1000, marks=pytest.mark.long)])
+def test_who_is_killed_leaves_all_or_nothing_and_may_try_again(tmp_path, most):
+    words = [sys.executable, "-m", "tests.killed", str(tmp_path), str(most)]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    killed = defaultdict(list)
+    whole = {}
+    for told in map(json.loads, said.stdout.splitlines()):
+        if "after" in told:
+            whole[told["case"]] = told
+        else:
+            killed[told["case"]].append(told)
+    assert set(whole) == set(killed), said.stderr
+    for case, clean in whole.items():
+        for told in killed[case]:
+            assert told.get("left", told) in (clean["before"], clean["after"], "absent"), told
+            assert told.get("again", told) == clean["after"], told
+            assert "error" not in told, told

@@ -17,6 +17,7 @@ from daskfc.cli.terminal.options import options
 from daskfc.cli.terminal.output import print_table
 from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
+from daskfc.folders import write_once
 from daskfc.stores import ClientStore, add_store, append_store, load_storage
 from daskfc.stores.building.looking import FileLook, look_at
 from daskfc.stores.layout.spelling import words_apart
@@ -224,16 +225,13 @@ def look(file: str, client: str | None, out: str | None, **options: Any) -> None
 
 def _write_new(path: Path, text: str) -> None:
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InvalidInput(
-            f"{path} is there already. Choose another --out, or remove it."
-        ) from None
+        written = write_once(path, text.encode())
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be written ({type(error).__name__}). Choose another --out."
         ) from None
+    if not written:
+        raise InvalidInput(f"{path} is there already. Choose another --out, or remove it.")
 
 
 def _show_look(found: FileLook) -> None:

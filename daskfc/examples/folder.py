@@ -10,6 +10,7 @@ from pathlib import Path
 
 from daskfc.errors import InvalidInput
 from daskfc.examples.hospitals import hospital_tables
+from daskfc.folders import write_whole
 from daskfc.naming import correction
 
 __all__ = ["EXAMPLES", "Example", "write_example"]
@@ -105,8 +106,7 @@ def write_example(name: str, folder: str | os.PathLike[str] = ".") -> list[Path]
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            write_whole(path, text.encode(), mode=0o644)
     except OSError as error:
         raise InvalidInput(
             f"the folder of the example {name!r} must be one that can be written to; got "

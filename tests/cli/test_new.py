@@ -68,6 +68,8 @@ def test_a_list_that_is_not_there_is_written_and_can_be_used(daskfc, tmp_path):
     made = daskfc("new", "one.yaml")
     assert made.exit_code == 0, made.stderr
     assert made.stdout.count("Wrote ca/parties/") == 6
+    assert "Copy each folder to its machine" in made.stdout
+    assert "Nothing is missing" not in made.stdout
     assert daskfc("certs", "check", "one.yaml").exit_code == 0  # one list for all commands
 
 

@@ -27,6 +27,8 @@ def test_a_plan_is_tables_and_leaves_no_run(planned, tmp_path):
     assert result.exit_code == 0, result.output
     for word in ("k-FED", "CodedRows", "client → client", "280.1 MB", "Assumed: columns"):
         assert word in result.stdout
+    begin = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
+    assert {"client-1", "client-2", "client-3", "server", "caller"} <= begin
     assert not Path(tmp_path, "runs").exists()
 
 

@@ -304,6 +304,7 @@ def test_an_unexpected_error_outside_a_run_leaves_its_traceback(capsys):
     assert left.value.code == 1
     sentence = capsys.readouterr().err
     path = sentence.split(" is in ")[1].split(". Please")[0]
+    assert re.search(r"/daskfc-\w+\.log$", path)
     with open(path, encoding="utf-8") as log:
         assert "LookupError: somewhere" in log.read()
     os.unlink(path)

@@ -138,11 +138,12 @@ def test_old_runs_go_and_none_that_could_be_resumed(nightly):
     night(NIGHTS[3], status="failed", resumable=True)
     night(NIGHTS[4], status="running", resumable=True)
     night(NIGHTS[5], status="failed", resumable=False)
+    night("nightly-2026-03-07", status="failed")  # before its parties were there
     night("weekly-2026-03-01", key="weekly-{date}", status="done")
     os.mkdir("runs/.removed-before")
     assert nightly("--keep", "2").exit_code == 0
-    kept = {tonight().name, NIGHTS[5], NIGHTS[3], NIGHTS[4], "weekly-2026-03-01"}
-    assert set(os.listdir("runs")) == kept
+    kept = {NIGHTS[5], NIGHTS[3], NIGHTS[4], "nightly-2026-03-07", "weekly-2026-03-01"}
+    assert set(os.listdir("runs")) == {tonight().name, *kept}
 
 
 def test_a_run_that_somebody_holds_is_not_removed(nightly):

@@ -23,7 +23,8 @@ def test_build_inspect_check(daskfc, files):
     assert "client-3" in result.stdout
     result = daskfc("stores", "inspect", "s.yaml")
     assert result.exit_code == 0
-    assert "50" in result.stdout
+    rows = [line.split() for line in result.stdout.splitlines() if "client-" in line]
+    assert [(row[1], "yes" in row) for row in rows if len(row) > 5] == [("50", True)] * 3
     result = daskfc("stores", "check", "s.yaml")
     assert result.exit_code == 0
     assert result.stdout.count(": ok") == 3
@@ -183,18 +184,18 @@ def test_samples_are_appended(daskfc, patients, tmp_path):
 def test_a_look_writes_the_storage_file(daskfc, tmp_path):
     rows = [f"p{i};{i},5;{i % 28 + 1:02}.03.2025;{'fm'[i % 2]}" for i in range(12)]
     text = "\n".join(["patient;age;visit;sex", *rows])
-    (tmp_path / "my file.csv").write_text(text, encoding="utf-8")
-    result = daskfc("stores", "look", "my file.csv", "--out", "s.yaml")
+    (tmp_path / "My file.csv").write_text(text, encoding="utf-8")
+    result = daskfc("stores", "look", "My file.csv", "--out", "s.yaml")
     assert result.exit_code == 0, result.output
     assert "First rows" in result.stdout
     written = yaml.safe_load((tmp_path / "s.yaml").read_text(encoding="utf-8"))
     assert result.stdout.endswith((tmp_path / "s.yaml").read_text(encoding="utf-8") + "\n")
-    assert written["clients"]["my-file"]["source"]["date_format"] == {"visit": "%d.%m.%Y"}
+    assert written["clients"]["My-file"]["source"]["date_format"] == {"visit": "%d.%m.%Y"}
     built = daskfc("stores", "build", "s.yaml")
     assert built.exit_code == 0, built.output
-    store = ClientStore.open(str(tmp_path / "stores" / "s" / "my-file.zarr"))
+    store = ClientStore.open(str(tmp_path / "stores" / "s" / "My-file.zarr"))
     assert store.feature_names == ("age", "visit", "sex")
-    again = daskfc("stores", "look", "my file.csv", "--out", "s.yaml")
+    again = daskfc("stores", "look", "My file.csv", "--out", "s.yaml")
     assert again.exit_code == 2
     assert "s.yaml is there already" in again.stderr
 

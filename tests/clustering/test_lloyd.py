@@ -106,6 +106,7 @@ def test_large_rows_take_this_way_with_the_same_partition(monkeypatch):
     rows = load_digits().data
     few = kmeans.best_partition(rows, 10, 0, n_init=2, max_iter=300, owner="k-means")
     monkeypatch.setattr(kmeans, "_FEW", 0)
+    rows.flags.writeable = False  # they are the caller's
     many = kmeans.best_partition(rows, 10, 0, n_init=2, max_iter=300, owner="k-means")
     assert np.array_equal(few.labels, many.labels)
     assert (few.inertia, few.converged) == (pytest.approx(many.inertia), many.converged)

@@ -314,3 +314,9 @@ def test_a_side_ends_with_the_pipe_and_its_last_words_are_kept():
     side.close()
     assert side.wait(0)
     assert side.told == "joined"
+
+
+def test_a_cluster_within_this_process_is_reached_here():
+    trusted = object.__new__(TrustedParties)
+    trusted._client = SimpleNamespace(scheduler=SimpleNamespace(address="inproc://10.9.8.7/1/1"))
+    assert trusted._own_host() == "127.0.0.1"

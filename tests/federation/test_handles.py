@@ -25,15 +25,6 @@ def packed(value, party, **options):
     return pack(value, party, "step", futures, **options), futures
 
 
-def test_a_local_stays_with_its_party():
-    local = Local("client-1", "raw_rows", {"client-1": "future"})
-    template, futures = packed({"a": [local, 3]}, "client-1")
-    assert futures == ["future"]
-    assert fill_slots(template, ("value",), None) == {"a": ["value", 3]}
-    with pytest.raises(PrivacyError, match="stays at party 'client-1'"):
-        packed([local], "client-2")
-
-
 def test_a_message_is_for_its_receivers():
     sent = Sent("server", "sums", {"client-1": "one", "client-2": "two"})
     assert packed(sent, "client-2")[1] == ["two"]

@@ -45,6 +45,13 @@ def test_rank_plus_one_landmarks_are_exact_on_gaussian_data():
     assert relative_error(embedding, D) < 1e-10
 
 
+def test_a_rank_above_what_was_reserved_is_found_all_the_same():
+    X = np.random.default_rng(0).normal(size=(400, 300))
+    embedding, D = embed(X, 90)
+    assert embedding.rank == 300
+    assert relative_error(embedding, D) < 1e-9
+
+
 def test_low_rank_data_need_few_landmarks_far_from_the_origin():
     random = np.random.default_rng(1)
     X = random.normal(size=(300, 4)) @ random.normal(size=(4, 50)) + 1e3

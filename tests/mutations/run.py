@@ -17,11 +17,12 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -69,7 +70,11 @@ def copy_tree(target: Path) -> None:
 
 
 def run_tests(
-    tree: Path, tests: list[str], options: Sequence[str] = (), limit_s: float = TIMEOUT_S
+    tree: Path,
+    tests: list[str],
+    options: Sequence[str] = (),
+    limit_s: float = TIMEOUT_S,
+    start: Callable[..., Any] = subprocess.Popen,
 ) -> str:
     """Return "passed", "hung", "failed" with test and reason, or pytest's own trouble."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p"]
@@ -77,9 +82,7 @@ def run_tests(
     path = os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "COLUMNS": "400"}
     with (tree / "pytest.log").open("w+", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            command, cwd=tree, env=env, stdout=log, stderr=log, start_new_session=True
-        )
+        process = start(command, cwd=tree, env=env, stdout=log, stderr=log, start_new_session=True)
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -93,9 +96,9 @@ def run_tests(
                         other.kill()
         log.seek(0)
         said = log.read()
-    if code == 1:
-        reasons = re.findall(r"^(?:FAILED|ERROR) (.*)", said, re.MULTILINE)
-        return f"failed: {reasons[0] if reasons else said[-400:]!r}"
+    reasons = re.findall(r"^(?:FAILED|ERROR) (.*)", said, re.MULTILINE)
+    if code == 1 and reasons:
+        return f"failed: {reasons[0]!r}"
     return "passed" if code == 0 else f"pytest said {said[-400:]!r}"
 
 

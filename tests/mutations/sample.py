@@ -3,41 +3,55 @@
 ``make mutants SAMPLE=300 ROOMS="stores site" SEED=0`` draws as many of each room, a file by its
 length and a change in it by chance, of all that mutmut knows: in functions with a decorator, in
 classes and modules as well. Each is written into a copy of the tree, so that all processes have it.
-Then the tests run that are nearest to the file: its own examples, then files of tests by how few
-imports lie between, the quick ones first and the slow ones for what survived. What needs longer
-than its limit is unfinished, unless one test hangs. It ends after ``MINUTES=60`` and goes on where
-it was; ``AGAIN=1`` tries again what was not caught. Rows lie in ``.mutants/sample/rows.jsonl``;
-``make mutants-report`` prints the table, and what survived. Reasons are in ``accepted.toml``, see
-`mutants`.
+First all quick tests run once, and are asked which functions they call (`reached`). Each change
+then gets those that call its function, the most special first, in a process that is warm (`warm`),
+and the nearest to the file by how few imports lie between. What survived gets more, and slow ones.
+What needs longer than its limit is unfinished, and so is what fails by a time limit and not again
+with three times as long: the machine may be busy. Tests that fail without any change count for
+nothing. It ends after ``MINUTES=60`` and goes on where it was; ``AGAIN=1`` tries again what was not
+caught. Rows lie in ``.mutants/sample/rows.jsonl``; ``make mutants-report`` prints the table, and
+what survived.
+
+Survivors that no test can tell from the source, or that cannot be reached, are listed in
+``accepted.toml``: ``[[accepted]]`` with ``file``, the ``old`` and the ``new`` line, a ``reason``. A
+whole kind of them is ``[[kind]]`` with a regular expression of ``lines``, the old before the new.
 """
 
 import argparse
 import ast
 import difflib
 import json
+import os
 import random
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import grimp
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.mutations.mutants import MESSAGES, RESULTS, accepted
-from tests.mutations.run import ROOT, copy_tree, run_tests, write
+from tests.mutations.run import HERE, ROOT, copy_tree, run_tests, write
+from tests.mutations.warm import Warm
 
-PLACE = RESULTS / "sample"
+PLACE = ROOT / ".mutants" / "sample"
 ROWS = PLACE / "rows.jsonl"
+REACHED = PLACE / "reached"
 PACKAGE = ROOT / "daskfc"
+MESSAGES = [r'^\s*f?".*"$', r"^\s*raise "]  # lines of text: the tests hold errors to a part of it
 TOP = "top"  # the room of files that lie beside the packages
-QUICK_S, SLOW_S, TEST_S = 90, 120, 60  # of a change, and of one of its tests
+QUICK_S, SLOW_S, TEST_S = 90, 150, 60  # of a change, and of one of its tests
 NEAREST = 8  # files of tests
+CALLING, ALIKE = 60, 4  # tests that call a function, and cases of one of them
+QUICK = "not slow and not deploy"
 ELSEWHERE = {"benchmarks", "deployments"}  # that measure, or need other programs
 
 
@@ -133,6 +147,77 @@ def nearest_tests(path: Path) -> list[str]:
     return own + [str(file.relative_to(ROOT)) for file in tests[:NEAREST]]
 
 
+# -- the tests that call it ---------------------------------------------------------------------
+
+
+def note_reached(tree: Path) -> None:
+    """Run the quick tests of each folder that were not run yet, and keep what they call."""
+    REACHED.mkdir(parents=True, exist_ok=True)
+    beside = [path for path in (ROOT / "tests").iterdir() if path.name not in ELSEWHERE]
+    tests = {path for one in beside if one.is_dir() for path in [one] if any(one.rglob("test_*"))}
+    tests |= {path for path in beside if path.name.startswith("test_")} | {PACKAGE}
+    for path in sorted(tests):
+        kept = REACHED / f"{path.stem}.txt"
+        if not kept.exists():
+            os.environ["DASKFC_REACHED"] = str(partial := kept.with_suffix(".new"))
+            partial.write_text("", encoding="utf-8")
+            options = ["--maxfail=0", "-m", QUICK, "-p", "tests.mutations.reached"]
+            told = run_tests(tree, [str(path.relative_to(ROOT))], options, 3600)
+            print(f"what they call: {path.name} {told[:200]}", flush=True)
+            partial.rename(kept)
+
+
+@cache
+def reached() -> Mapping[str, Sequence[str]]:
+    """Return by function, as ``FILE:NAME``, the tests that call it, those that call least first."""
+    tests: dict[str, list[str]] = {}
+    for path in sorted(REACHED.glob("*.txt")):
+        places = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            test, tab, numbers = line.partition("\t")
+            if tab:
+                tests[test] = [places[int(number)] for number in numbers.split()]
+            else:
+                places.append(line)
+    found: dict[str, list[str]] = {}
+    for test in sorted(tests, key=lambda test: (len(tests[test]), test)):
+        for place in tests[test]:
+            found.setdefault(place, []).append(test)
+    return found
+
+
+def calling_tests(path: Path, line: int) -> list[str]:
+    """Return tests that call the function around a line of a file; none where nothing is known."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    for name in reversed(_around(module, line)):  # the innermost that some test calls
+        calling = reached().get(f"{path.relative_to(ROOT)}:{name}", ())
+        cases: Counter[str] = Counter()
+        chosen = []
+        for test in calling:
+            cases[name := test.partition("[")[0]] += 1
+            if cases[name] <= ALIKE:
+                chosen.append(test)
+        if chosen:
+            return chosen[:CALLING]
+    return []
+
+
+def _around(node: ast.AST, line: int, inside: str = "") -> list[str]:
+    """Return the names of the functions around a line, as code calls itself, the outer first."""
+    found = []
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if isinstance(child, ast.stmt) and child.lineno <= line <= (child.end_lineno or 0):
+            name = f"{inside}{child.name}" if named else inside
+            a_class = isinstance(child, ast.ClassDef)
+            found += [name] if named and not a_class else []
+            below = inside if not named else f"{name}." if a_class else f"{name}.<locals>."
+            found += _around(child, line, below)
+        elif not isinstance(child, ast.stmt):  # branches of a match, handlers
+            found += _around(child, line, inside)
+    return found
+
+
 # -- the changes --------------------------------------------------------------------------------
 
 
@@ -198,42 +283,58 @@ def drawn(room: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
         old, new = (
             "\n".join(line[1:].strip() for line in new_lines if line[:1] == sign) for sign in "-+"
         )
+        (line,) = re.findall(r"^@@ -(\d+)", "\n".join(new_lines), re.MULTILINE)[:1]
         yield {"room": room, "file": str(path.relative_to(ROOT)), "old": old, "new": new,
-               "number": number, "text": text}  # fmt: skip
+               "number": number, "line": int(line), "text": text}  # fmt: skip
 
 
 # -- running them -------------------------------------------------------------------------------
 
 
-def verdict_of(tree: Path, tests: Sequence[str]) -> tuple[str, str]:
-    """Return whether tests notice the change in a copy of the tree, and what they say."""
-    waits, verdict = f"--timeout={TEST_S}", "survived"
-    for marks, limit in (("not slow and not deploy", QUICK_S), ("slow and not long", SLOW_S)):
-        told = run_tests(tree, list(tests), ["-m", marks, waits], limit)
-        if told.startswith("failed"):
-            return "caught", told
-        if told == "hung":
-            verdict = "unfinished"
-        elif told.startswith("pytest said"):
-            if "error" in told:  # while it collects: the package cannot be imported
-                return "caught", told
-            if "deselected" not in told and "no tests ran" not in told:
-                raise RuntimeError(told)
-    return verdict, told
+def judged(tree: Path, tests: Sequence[str], marks: str, limit_s: float, start: Any) -> str:
+    """Return what tests say, once more of a test that failed by its time alone."""
+    busy = min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), 5.0)
+    options = ["-m", marks, f"--timeout={busy * TEST_S:.0f}"]
+    told = run_tests(tree, list(tests), options, busy * limit_s, start)
+    if told.startswith("failed") and "Timeout" in told and (name := failing(told)):
+        again = [f"--timeout={3 * busy * TEST_S:.0f}"]
+        told = run_tests(tree, [name], again, 4 * busy * TEST_S, start)
+        return told if told.startswith("failed") else "hung"
+    return told
 
 
-def try_out(tree: Path, change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a change."""
-    source, start = tree / change["file"], time.monotonic()
+def failing(told: str) -> str:
+    """Return the name of the test that failed, whichever its case, or nothing."""
+    found = re.match(r"failed: .(\S+?\.py::[\w:.]+)", told)
+    return found[1] if found else ""
+
+
+def try_out(tree: Path, change: Mapping[str, Any], slow: bool, start: Any) -> dict[str, Any]:
+    """Return the row of a change, by quick tests or by all that are near."""
+    file, began = ROOT / change["file"], time.monotonic()
+    source = tree / change["file"]
     clean = source.read_text(encoding="utf-8")
+    near = nearest_tests(file)
+    turns, marks, limit_s = [near[:3], near[3:]], "not long", SLOW_S
+    if not slow:
+        turns, marks, limit_s = [calling_tests(file, change["line"]), near[:3]], QUICK, QUICK_S
     write(source, change["text"])
     try:
-        verdict, told = verdict_of(tree, nearest_tests(ROOT / change["file"]))
+        for tests in filter(None, turns):
+            if not (told := judged(tree, tests, marks, limit_s, start)).startswith("passed"):
+                break
     finally:
         write(source, clean)
+    verdict = "unfinished" if told == "hung" else "survived"
+    if told.startswith("pytest said") and "not found" in told:
+        raise RuntimeError(told)  # no such test
+    nothing = re.search("deselected|no tests ran", told)
+    if told.startswith("failed") or (told.startswith("pytest said") and not nothing):
+        verdict = "caught"  # in the second case the package cannot be imported
     row = {key: value for key, value in change.items() if key != "text"}
-    took = round(time.monotonic() - start, 1)
-    return {**row, "verdict": verdict, "told": told[:300], "seconds": took, "commit": commit()}
+    took = round(time.monotonic() - began, 1)
+    return {**row, "verdict": verdict, "told": told[:300], "seconds": took, "slow": slow,
+            "commit": commit()}  # fmt: skip
 
 
 @cache
@@ -258,36 +359,68 @@ def rows() -> dict[tuple[Any, ...], dict[str, Any]]:
 
 def explore(asked: argparse.Namespace) -> None:
     """Try changes until the time is over, as many at once as asked."""
-    end, known = time.monotonic() + 60 * asked.minutes, rows()
+    PLACE.mkdir(parents=True, exist_ok=True)
+    trees = [PLACE / str(number) for number in range(asked.jobs)]
+    for tree in trees:
+        copy_tree(tree)
+    note_reached(trees[0])
+    end = time.monotonic() + 60 * asked.minutes
     each = -(-asked.sample // len(asked.rooms))
     of_rooms = [list(drawn(room, each, asked.seed)) for room in asked.rooms]
-    left = []
-    for change in (one for turn in zip_all(of_rooms) for one in turn):
-        before = known.get(key_of(change))
-        if before is None or (asked.again and before["verdict"] != "caught"):
-            left.append(change)
-    print(f"{len(left)} changes are to be tried", flush=True)
-    trees = [PLACE / str(number) for number in range(asked.jobs)]
+    changes = [one for turn in zip_all(of_rooms) for one in turn]
+    is_accepted = accepted()
+    for slow in (False, True):
+        left = []
+        for change in changes:
+            before = rows().get(key_of(change))
+            missed = (
+                before
+                and before["verdict"] != "caught"
+                and not is_accepted(change["file"], change["old"], change["new"])
+            )
+            if before is None or (missed and (asked.again or (slow and not before.get("slow")))):
+                left.append(change)
+        print(f"{len(left)} changes are to be tried by {'all' if slow else 'quick'} tests near")
+        shares = [left[number :: asked.jobs] for number in range(asked.jobs)]
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            list(pool.map(_work, trees, shares, repeat(slow), repeat(end)))
+    forget_what_always_fails(trees[0], 60 * asked.minutes)
 
-    def work(number: int) -> None:
-        copy_tree(trees[number])
-        for change in left[number :: asked.jobs]:
-            if time.monotonic() > end:
-                return
-            row = try_out(trees[number], change)
-            with ROWS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            print(f"{row['verdict']:9}{row['seconds']:6.0f} s  {row['file']}", flush=True)
 
-    PLACE.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        list(pool.map(work, range(asked.jobs)))
-    failed = [
-        re.match(r"failed: .(\S+\.py::.*?)(?: - |.$)", row["told"]) for row in rows().values()
-    ]
-    names = sorted({found[1] for found in failed if found})
-    told = run_tests(trees[0], names, ["--maxfail=0"], 60 * asked.minutes) if names else "passed"
+def _work(tree: Path, changes: Iterable[Mapping[str, Any]], slow: bool, end: float) -> None:
+    """Try changes in one copy of the tree, a row each."""
+    start = Warm()
+    if (told := run_tests(tree, ["tests/test_naming.py"], start=start)) != "passed":
+        raise RuntimeError(f"without any change: {told}")
+    for change in changes:
+        if time.monotonic() > end:
+            break
+        keep(row := try_out(tree, change, slow, start))
+        print(f"{row['verdict']:10}{row['seconds']:6.0f} s  {row['file']}", flush=True)
+    start.close()
+
+
+def keep(row: Mapping[str, Any]) -> None:
+    """Add a row to those on the disk."""
+    with ROWS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def forget_what_always_fails(tree: Path, limit_s: float) -> None:
+    """Take back what tests caught that fail without any change."""
+    caught = [row for row in rows().values() if row["verdict"] == "caught" and not row.get("sure")]
+    names = sorted({name for row in caught if (name := failing(row["told"]))})
+    told = run_tests(tree, names, ["--maxfail=0"], limit_s) if names else "passed"
+    log = (tree / "pytest.log").read_text(encoding="utf-8") if told != "passed" else ""
     print(f"without any change these tests: {told}")
+    if told == "hung":
+        return
+    for row in caught:
+        if (name := failing(row["told"])) and re.search(rf"^(FAILED|ERROR) {re.escape(name)}", log,
+                                                        re.MULTILINE):  # fmt: skip
+            keep({**row, "verdict": "unfinished"})
+        else:
+            keep({**row, "sure": True})
 
 
 def zip_all(lists: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
@@ -295,6 +428,18 @@ def zip_all(lists: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
     held = list(lists)
     for number in range(max(map(len, held), default=0)):
         yield [one[number] for one in held if number < len(one)]
+
+
+def accepted() -> Callable[[str, str, str], bool]:
+    """Return what tells whether a survivor is listed, of its file and its old and new lines."""
+    listed = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))
+    single = {(entry["file"], entry["old"], entry["new"]) for entry in listed["accepted"]}
+    kinds = [re.compile(kind["lines"], re.DOTALL) for kind in listed["kind"]]
+
+    def is_accepted(file: str, old: str, new: str) -> bool:
+        return (file, old, new) in single or any(k.fullmatch(f"{old}\n{new}") for k in kinds)
+
+    return is_accepted
 
 
 def table(found: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -86,3 +86,47 @@ def test_no_process_outlives_the_tests_of_a_bug(tmp_path):
         psutil.Process(int((tmp_path / "pid").read_text())).wait(30)
     except psutil.NoSuchProcess:
         pass
+
+
+HUNG = "failed: 'tests/test_a.py::test_b[1 - 2] - Failed: Timeout (>60.0s) from pytest-timeout.'"
+
+
+@pytest.mark.parametrize(("again", "judged"), [("passed", "hung"), ("hung", "hung"), (HUNG, HUNG)])
+def test_what_fails_by_its_time_alone_is_asked_once_more(monkeypatch, again, judged):
+    said, asked = [HUNG, again], []
+    monkeypatch.setattr(
+        sample, "run_tests", lambda tree, tests, *more: asked.append(tests) or said.pop(0)
+    )
+    assert sample.judged(ROOT, ["tests/test_a.py"], "not slow", 60, None) == judged
+    assert asked == [["tests/test_a.py"], ["tests/test_a.py::test_b"]]
+
+
+def test_what_fails_without_a_change_catches_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(sample, "ROWS", tmp_path / "rows.jsonl")
+    row = {"file": "a.py", "old": "1", "new": "2", "verdict": "caught"}
+    for number, test in enumerate(("test_a", "test_b")):
+        sample.keep({**row, "number": number, "told": f"failed: 'tests/t.py::{test} - assert 1'"})
+
+    def run(tree, tests, *more):
+        (tree / "pytest.log").write_text("FAILED tests/t.py::test_b - assert 1\n")
+        return "failed: 'tests/t.py::test_b - assert 1'"
+
+    monkeypatch.setattr(sample, "run_tests", run)
+    sample.forget_what_always_fails(tmp_path, 60)
+    assert [one["verdict"] for one in sample.rows().values()] == ["caught", "unfinished"]
+
+
+def test_tests_that_call_a_function_are_those_that_a_run_noted(monkeypatch, tmp_path):
+    source = tmp_path / "a.py"
+    source.write_text("class A:\n    def f(self):\n        def g():\n            pass\n\n\nx = 1\n")
+    monkeypatch.setattr(sample, "ROOT", tmp_path)
+    monkeypatch.setattr(sample, "REACHED", tmp_path)
+    noted = ["a.py:A.f", "a.py:A.f.<locals>.g", "t::wide\t0 1", "t::narrow\t0", *[
+        f"t::many[{i}]\t0 1" for i in range(9)
+    ]]  # fmt: skip
+    (tmp_path / "t.txt").write_text("\n".join(noted))
+    sample.reached.cache_clear()
+    assert sample.calling_tests(source, 2)[0] == "t::narrow"
+    assert sample.calling_tests(source, 4) == [*(f"t::many[{i}]" for i in range(4)), "t::wide"]
+    assert sample.calling_tests(source, 7) == []
+    sample.reached.cache_clear()

@@ -94,15 +94,19 @@ def test_sizes_shares_and_silhouettes_are_those_of_the_summary():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "word"),
+    ("key", "bounds", "words"),
     [
-        ("silhouette", 0.71, "strongly"), ("silhouette", 0.5, "reasonably"),
-        ("silhouette", 0.26, "weakly"), ("silhouette", -0.2, "hardly"),
-        ("stability", 0.95, "excellent"), ("stability", 0.7, "moderate"),
-        ("stability", -0.1, "poor"), ("sites", 0.8, "are nearly sites"),
-        ("sites", -0.001, "have next to nothing to do with sites"),
+        ("silhouette", (0.7, 0.5, 0.25), ("strongly", "reasonably", "weakly", "hardly")),
+        ("stability", (0.9, 0.8, 0.65), ("excellent", "good", "moderate", "poor")),
+        ("sites", (0.75, 0.4, 0.1), (
+            "are nearly sites", "follow sites for a good part", "follow sites a little",
+            "have next to nothing to do with sites",
+        )),
     ],
 )  # fmt: skip
-def test_words_of_quality_follow_the_numbers(key, value, word):
-    assert quality_in_words({key: value, "noise": 0.0}) == {key: word}
+def test_words_of_quality_follow_the_numbers(key, bounds, words):
+    for bound, word, below in zip(bounds, words, words[1:], strict=False):
+        assert quality_in_words({key: bound, "noise": 0.0}) == {key: word}
+        assert quality_in_words({key: bound - 1e-9, "noise": 0.0}) == {key: below}
+    assert quality_in_words({key: -0.2, "noise": 0.0}) == {key: words[-1]}
     assert quality_in_words({key: None}) == {}

@@ -292,12 +292,12 @@ def test_a_full_disk_is_one_sentence_and_resumed_once_it_is_free(
     with monkeypatch.context() as patch:
 
         def filling(self, federation, y=None):
-            patch.setattr("daskfc.runs.outcome.folder._write_bytes", no_space)
+            patch.setattr("daskfc.runs.outcome.folder.write_whole", no_space)
             patch.setattr("daskfc.folders.PrivateLog.flush", no_space)
             return fit(self, federation)
 
         patch.setattr(FakeMethod, "fit", filling)
-        patch.setattr("daskfc.runs.outcome.fits.flush_tree", no_space)
+        patch.setattr("daskfc.runs.outcome.fits.whole_folder", no_space)
         with pytest.raises(RunFailed, match="no space left on the disk"):
             start()
     assert capsys.readouterr().err == ""
@@ -368,10 +368,10 @@ def test_an_interrupt_after_the_end_ends_nothing(start, monkeypatch, tmp_path):
 
 
 def test_a_creation_that_breaks_off_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("daskfc.runs.outcome.folder._write_bytes", interrupted)
+    monkeypatch.setattr("daskfc.runs.outcome.folder.write_whole", interrupted)
     with pytest.raises(KeyboardInterrupt):
         RunFolder.create(tmp_path / "runs", "a", {})
     assert list((tmp_path / "runs").iterdir()) == []

@@ -5,6 +5,7 @@ import io
 import json
 import re
 
+import pytest
 from rich.console import Console
 from rich.filesize import decimal
 
@@ -53,10 +54,29 @@ def written(value):
 NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 
 
-def test_each_number_of_a_summary_is_shown_as_it_is(fake, storage, tmp_path):
-    done = run(PIPELINE, storage=storage, runs_dir=tmp_path / "runs", name="a")
-    summary = json.loads((done.folder / "summary.json").read_text())
-    record = json.loads((done.folder / "run.json").read_text())
+@pytest.fixture
+def done(fake, storage, tmp_path):
+    """Return what ``run.json`` and ``summary.json`` of a run hold."""
+    folder = run(PIPELINE, storage=storage, runs_dir=tmp_path / "runs", name="a").folder
+    return [json.loads((folder / name).read_text()) for name in ("run.json", "summary.json")]
+
+
+def test_key_figures_are_at_the_top(done):
+    record, summary = done
+    summary["timing"]["total_s"] = 75.0
+    page = re.sub(r"<[^>]+>", " ", report_html(record, summary).partition("<body>")[2])
+    told = " ".join(page.split())
+    for name, value in {
+        "samples": f"{summary['n_samples']:,}",
+        "sites": f"{summary['n_clients']:,}",
+        "whole run": seconds_in_words(75.0),
+        "sent in one fit": decimal(summary["communication"]["payload_bytes"]),
+    }.items():
+        assert re.search(rf"(?<!\w){name} {re.escape(value)}(?!\w)", told), name
+
+
+def test_each_number_of_a_summary_is_shown_as_it_is(done):
+    record, summary = done
     before = set(NUMBER.findall(told(record, summary)))
     for path in leaves(summary):
         was = summary

@@ -46,7 +46,7 @@ def test_a_run_leaves_its_folder_complete(start):
     record = json.loads((done.folder / "run.json").read_text())
     assert record["seeds"] == [0, 1]
     assert record["versions"]["daskfc"]
-    assert "begins" in (done.folder / "log.txt").read_text()
+    assert "INFO daskfc.runs: Fake, seed 0: begins" in (done.folder / "log.txt").read_text()
 
 
 def test_a_site_that_allows_no_profiles_leaves_the_labels(start, monkeypatch):

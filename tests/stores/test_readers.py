@@ -1,8 +1,10 @@
 import contextlib
 import gzip
 import json
+import re
 import sqlite3
 import struct
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,8 @@ from daskfc.errors import StoreError
 from daskfc.stores import SOURCES, write_store
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.readers import check_source, fingerprint, format_of, open_source
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "reading-files.md"
 
 X = np.arange(33, dtype=np.float64).reshape(11, 3) / 4
 y = np.arange(11) % 3
@@ -476,3 +480,13 @@ def test_pickled_objects_are_told_and_never_opened(tmp_path):
     np.savez(tmp_path / "o.npz", X=np.array([[1, "a"]], dtype=object))
     with pytest.raises(StoreError, match=r"array 'X' must hold numbers; it holds Python objects"):
         opened(tmp_path / "o.npz")
+
+
+def test_every_ending_of_the_guide_tells_the_format():
+    table = GUIDE.read_text(encoding="utf-8").partition("|:--|")[2].partition("\n\n")[0]
+    endings = re.findall(r"`(\.\w+)`", table)
+    packed = {".gz", ".bz2", ".xz"}
+    assert len(endings) > 25
+    for ending in endings:
+        name = f"s3://a/patients{'.csv' * (ending in packed)}{ending}"
+        assert format_of(SourceConfig(path=name)) in SOURCES, name

@@ -1,5 +1,6 @@
 """Sources of several views: arrays of one file, files joined by ids, views of the digits."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -283,6 +284,15 @@ def test_files_are_joined_by_ids(files, rows):
     np.testing.assert_array_equal(part.present, samples.present[kept])
     whole = [joined(views, labels="kind", subsample={"n": 1, "seed": s}) for s in range(20)]
     assert {one.ids()[0] for one in whole if one.present is None} == {"p2"}  # no view lacks it
+
+
+def test_labels_do_not_hang_on_the_order_of_the_views(files):
+    _, views = files
+    for order in itertools.permutations(views):
+        samples = joined({name: views[name] for name in order}, labels="kind")
+        words = np.array(samples.classes)[samples.labels]
+        told = dict(zip(samples.ids().tolist(), words.tolist(), strict=True))
+        assert told == {"p1": "ill", "p2": "well", "p3": "ill", "p4": "well", "p5": "ill"}
 
 
 def test_ids_stay_in_the_order_in_which_they_are_first_seen(tmp_path):

@@ -5,9 +5,11 @@ gets: ``ca.pem`` and ``cert.pem``, and in trials ``key.pem``, readable by their 
 certificate holds a role and a name, as ``daskfc:client/hospital-a``.
 """
 
+import errno
 import ipaddress
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from daskfc.deploy.certificates.requests import CertificateRequest, PublicKey
 from daskfc.deploy.certificates.revocation import REVOKED, Revoked, revocation_list
 from daskfc.deploy.config.peers import SCHEME, check_identity
 from daskfc.errors import InvalidInput
-from daskfc.folders import make_private, write_private
+from daskfc.folders import make_private, whole_folder, write_private
 
 __all__ = ["Authority"]
 
@@ -63,7 +65,6 @@ class Authority:
             raise InvalidInput(
                 f"the name of an authority must have 1 to 64 characters; got {len(name)}."
             )
-        _make_folder(path)
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         signed = (
@@ -75,8 +76,9 @@ class Authority:
             )
             .sign(key, hashes.SHA256())
         )
-        write_private(path / _CA_KEY, private_pem(key))
-        write_private(path / CA, _pem(signed))
+        with _new_folder(path) as partial:
+            write_private(partial / _CA_KEY, private_pem(key))
+            write_private(partial / CA, _pem(signed))
         return cls(path)
 
     def folder_of(self, name: str) -> Path:
@@ -93,10 +95,10 @@ class Authority:
             )
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._signed(role, name, hosts, days, key.public_key())
-        folder = self.folder_of(name)
-        _make_folder(folder)
-        write_private(folder / KEY, private_pem(key))
-        self._write_certificate(folder, certificate)
+        self._note(name, certificate)
+        with _new_folder(self.folder_of(name)) as partial:
+            write_private(partial / KEY, private_pem(key))
+            self._write_certificate(partial, certificate)
         return Issued.of(certificate)
 
     def check_request(
@@ -140,10 +142,11 @@ class Authority:
         """
         self.check_request(role, name, request, renew=renew)
         certificate = self._signed(role, name, (), days, request.public)
+        self._note(name, certificate)
         folder = self.folder_of(name)
-        if not (folder / CERT).exists():
-            _make_folder(folder)
-        self._write_certificate(folder, certificate)
+        there = (folder / CERT).exists()
+        with nullcontext(folder) if there else _new_folder(folder) as place:
+            self._write_certificate(place, certificate)
         return Issued.of(certificate)
 
     def issued_to(self, role: str, name: str) -> Issued:
@@ -158,7 +161,9 @@ class Authority:
 
     def knew(self, name: str) -> bool:
         """Return whether there ever was a certificate of a name, revoked or not."""
-        return (self.folder / _ISSUED / name).exists()
+        revoked, kept = Revoked(self.folder / CA), (self.folder / _ISSUED / name).glob("*.pem")
+        there = (self.folder_of(name) / CERT).exists()
+        return there or any(int(path.stem, 16) in revoked for path in kept)
 
     def faults(self, parties: Mapping[str, str]) -> dict[str, str]:
         """Return by name what is wrong with the certificates of parties, given with their roles."""
@@ -166,7 +171,7 @@ class Authority:
         for name, role in parties.items():
             if (fault := self._fault_of(role, name)) is not None:
                 found[name] = fault
-        for folder in sorted((self.folder / "parties").glob("*")):
+        for folder in sorted((self.folder / "parties").glob("[!.]*")):
             if folder.name not in parties:
                 found[folder.name] = "has a certificate, and is not on the list"
         return found
@@ -177,6 +182,7 @@ class Authority:
         about, public = Issued.of(before), before.public_key()
         assert isinstance(public, PublicKey), type(public)
         certificate = self._signed(about.role, about.name, about.hosts, days, public)
+        self._note(name, certificate)
         self._write_certificate(self.folder_of(name), certificate)
         return Issued.of(certificate)
 
@@ -193,14 +199,14 @@ class Authority:
         before = x509.load_pem_x509_crl(path.read_bytes()) if path.exists() else ()
         all_of_them = sorted(serials | {one.serial_number for one in before})
         told = revocation_list(self._certificate, self._key, all_of_them)
-        for folder in (self.folder, *(self.folder / "parties").glob("*")):
+        for folder in (self.folder, *(self.folder / "parties").glob("[!.]*")):
             write_private(folder / REVOKED, told, overwrite=True)
         self.folder_of(name).rename(self.folder / "revoked" / f"{name}-{serial:x}")
         return len(serials)
 
     def issued(self) -> Iterator[Issued]:
         """Iterate over the parties' certificates, by name."""
-        for folder in sorted((self.folder / "parties").glob("*")):
+        for folder in sorted((self.folder / "parties").glob("[!.]*")):
             yield Issued.of(self._certificate_of(folder.name))
 
     def _signed(
@@ -267,15 +273,18 @@ class Authority:
                 "certs request' in an empty folder."
             )
 
+    def _note(self, name: str, certificate: x509.Certificate) -> None:
+        """Keep a certificate before anybody has it: what is not kept could not be revoked."""
+        kept = make_private(self.folder / _ISSUED / name)
+        path = kept / f"{certificate.serial_number:x}.pem"
+        write_private(path, _pem(certificate), overwrite=True)
+
     def _write_certificate(self, folder: Path, certificate: x509.Certificate) -> None:
         write_private(folder / CA, _pem(self._certificate), overwrite=True)
         write_private(folder / CERT, _pem(certificate), overwrite=True)
         if (self.folder / REVOKED).exists():
             told = (self.folder / REVOKED).read_bytes()
             write_private(folder / REVOKED, told, overwrite=True)
-        kept = make_private(self.folder / _ISSUED / folder.name)
-        path = kept / f"{certificate.serial_number:x}.pem"
-        write_private(path, _pem(certificate), overwrite=True)
 
     def _certificate_of(self, name: str) -> x509.Certificate:
         try:
@@ -329,10 +338,15 @@ def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _make_folder(path: Path) -> None:
+@contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder that will lie at a path where nothing is, once it is whole."""
     try:
         make_private(path.parent)
-        path.mkdir(mode=0o700)
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        with whole_folder(path) as partial:
+            yield partial
     except OSError as error:
         raise InvalidInput(
             f"{path}: the folder cannot be made ({error.strerror}). Choose one that is not there "

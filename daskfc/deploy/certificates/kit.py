@@ -83,9 +83,8 @@ def write_kit(folder: Path, kit: Mapping[str, str]) -> tuple[str, ...]:
     """Write the files of a kit that are missing (others may be edited), and return their names."""
     written = tuple(name for name in kit if not (folder / name).exists())
     for name in written:
-        write_private(folder / name, kit[name].encode())
-        if name == "start.sh":
-            (folder / name).chmod(0o700)
+        mode = 0o700 if name == "start.sh" else 0o600
+        write_private(folder / name, kit[name].encode(), mode=mode)
     return written
 
 

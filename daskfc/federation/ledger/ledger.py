@@ -12,6 +12,7 @@ import pandas as pd
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.ledger.rows import LedgerRow
+from daskfc.folders import write_whole
 from daskfc.html_tables import html_table
 from daskfc.privacy import Accountant, GaussianEvent
 
@@ -135,10 +136,11 @@ class Ledger:
         for column in ("shapes", "dtypes"):
             frame[column] = frame[column].map(json.dumps)
         if file.suffix == ".parquet":
-            frame.to_parquet(file, index=False)
+            data = frame.to_parquet(index=False)
         elif file.suffix == ".csv":
-            frame.to_csv(file, index=False)
+            data = frame.to_csv(index=False).encode()
         else:
             raise InvalidInput(
                 f"a ledger's file must end in .parquet or .csv; got {file.name!r}. Rename it."
             )
+        write_whole(file, data, mode=0o644)

@@ -9,9 +9,6 @@ import hashlib
 import importlib
 import io
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from os import PathLike, fspath
@@ -23,7 +20,7 @@ import xarray as xr
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.ledger.ledger import Ledger
-from daskfc.folders import flush, flush_tree, make_private
+from daskfc.folders import make_private, whole_folder
 
 __all__ = ["read_model", "write_model"]
 
@@ -148,16 +145,10 @@ def write_model(kind: type, state: Mapping[str, Any], folder: str | PathLike[str
     }  # fmt: skip
     try:
         make_private(path.absolute().parent)
-        partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
-        try:
+        with whole_folder(path) as partial:
             (partial / "arrays.npz").write_bytes(arrays)
             text = json.dumps(about, indent=1, allow_nan=False)
             (partial / "model.json").write_text(text + "\n", encoding="utf-8")
-            flush_tree(partial)
-            os.rename(partial, path)
-            flush(path.parent)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise InvalidInput(
             f"{path}: the model cannot be written there ({error.strerror}). Choose another folder."

@@ -44,7 +44,7 @@ class OnceOnly:
         if path is not None and path.exists():
             lines = path.read_text().splitlines()
             # A crash that cut a line off came before its use.
-            self._seen = dict(line.split(" ") for line in lines if line.count(" ") == 1)
+            self._seen = dict(line.split(" ") for line in lines if len(line) == 2 * 64 + 1)
 
     def hold(self, use: str, tag: str, content: bytes) -> None:
         """Record the digest of a tag's content for a use; PrivacyError for another content."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from daskfc.federation.ledger.narration import Narrates, Narration
 from daskfc.federation.scheduler.graphs_sent import GRAPH_NAMES
 from daskfc.federation.scheduler.scheduler import GuardedScheduler
 from daskfc.federation.worker.ingress import restrict_process
+from daskfc.folders import write_whole
 
 __all__ = ["serve_scheduler"]
 
@@ -124,10 +124,9 @@ async def _serve(
 
 def _write_address(path: Path, address: str) -> None:
     """Write the address file whole, in the form of Dask's own."""
-    new = path.with_name(f".{path.name}.new")
     try:
-        new.write_text(json.dumps({"type": "Scheduler", "address": address}))
-        os.replace(new, path)
+        told = json.dumps({"type": "Scheduler", "address": address})
+        write_whole(path, told.encode(), mode=0o644)
     except OSError as error:
         raise ClusterError(
             f"{path}: the scheduler's address cannot be written there ({error.strerror}). Choose "

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from daskfc.arrays import Floats, Ints
 from daskfc.errors import PrivacyError, StoreError
 from daskfc.federation import Checkpoints, Federation, Local
 from daskfc.federation.methods.samples import StoreContent
-from daskfc.folders import flush
+from daskfc.folders import whole_folder, write_whole
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc.messages import Resumed
 
@@ -34,13 +33,12 @@ class Journal:
         """Open the journal in a folder; a new one is created atomically, with an empty list."""
         if not folder.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
-            staged = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}")
-            staged.mkdir()
-            cls(staged)._write({})
-            with suppress(OSError):  # the same step ran twice at the same time
-                staged.rename(folder)
-            shutil.rmtree(staged, ignore_errors=True)
-            flush(folder.parent)
+            try:
+                with whole_folder(folder) as staged:
+                    cls(staged)._write({})
+            except OSError:
+                if not folder.exists():  # else the same step ran twice at the same time
+                    raise
         return cls(folder)
 
     @property
@@ -51,11 +49,7 @@ class Journal:
         """Write all releases atomically, with a digest: no crash may shorten the list."""
         text = json.dumps(releases)
         digest = hashlib.sha256(text.encode()).hexdigest()
-        partial = self.folder / f"releases.{uuid.uuid4().hex}.partial"
-        partial.write_text(json.dumps({"releases": text, "sha256": digest}))
-        flush(partial)
-        partial.replace(self._releases)
-        flush(self.folder)
+        write_whole(self._releases, json.dumps({"releases": text, "sha256": digest}).encode())
 
     def _read(self) -> dict[str, float]:
         if not self.folder.exists():

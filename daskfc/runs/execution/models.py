@@ -14,7 +14,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import FederatedClusterer, Ledger
 from daskfc.federation.identity.pseudonyms import pseudonyms_of
 from daskfc.federation.methods.saving import read_model
-from daskfc.folders import check_folder_name, make_private, write_private
+from daskfc.folders import check_folder_name, make_private, whole_folder, write_private
 from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.csv_cells import csv_text
 from daskfc.runs.outcome.fits import folder_name
@@ -139,10 +139,11 @@ def predict_run(
         "client": labels["client"].to_numpy().astype(object),
         "cluster": labels.to_numpy(),
     })  # fmt: skip
-    make_private(target)
-    write_private(target / "ledger.parquet", ledger.to_parquet(index=False))
-    write_private(target / "labels.parquet", table.to_parquet(index=False))
-    write_private(target / "labels.csv", csv_text(table).encode())
+    make_private(target.parent)
+    with whole_folder(target) as partial:
+        write_private(partial / "ledger.parquet", ledger.to_parquet(index=False))
+        write_private(partial / "labels.parquet", table.to_parquet(index=False))
+        write_private(partial / "labels.csv", csv_text(table).encode())
     return target
 
 

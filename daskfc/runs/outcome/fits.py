@@ -4,10 +4,8 @@ import hashlib
 import io
 import json
 import logging
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from daskfc.errors import InvalidInput
-from daskfc.folders import flush, flush_tree
+from daskfc.folders import whole_folder
 from daskfc.runs.pipeline.methods import STABILITY
 
 __all__ = ["Choice", "Fit", "FitShelf", "folder_name", "labels_cube"]
@@ -91,7 +89,7 @@ class FitShelf:
         self.path = Path(path)
         self.settings = settings
         self.path.mkdir(parents=True, exist_ok=True)
-        for left in self.path.glob(".partial-*"):  # of a process that was killed while it wrote
+        for left in self.path.glob(".*"):  # of a process that was killed while it wrote
             shutil.rmtree(left, ignore_errors=True)
 
     def _place(self, method: str, seed: int) -> Path:
@@ -99,17 +97,10 @@ class FitShelf:
 
     def put(self, fit: Fit) -> None:
         """Keep a fit."""
-        partial = Path(tempfile.mkdtemp(dir=self.path, prefix=".partial-"))
-        try:
+        place = self._place(fit.method, fit.seed)
+        with whole_folder(place) as partial:
             self._write(partial, fit)
-            flush_tree(partial)
-            place = self._place(fit.method, fit.seed)
             shutil.rmtree(place, ignore_errors=True)
-            os.replace(partial, place)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-        flush(self.path)
 
     def put_choice(self, choice: Choice, seed: int) -> None:
         """Keep a choice, so that a resumed run goes on with it."""

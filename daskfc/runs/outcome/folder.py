@@ -8,7 +8,6 @@ import math
 import os
 import shutil
 import tempfile
-import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,6 +27,7 @@ from daskfc.folders import (
     flush,
     flush_tree,
     make_private,
+    whole_folder,
     write_whole,
 )
 
@@ -106,13 +106,10 @@ class RunFolder:
         path = Path(fspath(runs_dir)) / name
         now = datetime.now(UTC).isoformat(timespec="seconds")
         full = {"run_id": name, "status": "running", "created": now, **record}
-        staged = path.parent / f".partial-{uuid.uuid4().hex}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            staged.mkdir(mode=0o700)  # labels of every sample id lie in it
-            _write_json(staged / "run.json", full)
-            staged.rename(path)  # fails where a folder has any files: no two runs share one
-            flush(path.parent)
+            with whole_folder(path) as staged:  # labels of every sample id will lie in it
+                _write_json(staged / "run.json", full)
         except OSError as error:
             if path.is_dir():
                 raise InvalidInput(
@@ -123,8 +120,6 @@ class RunFolder:
                 f"{path}: the run's folder cannot be made ({error.strerror}). Choose another "
                 "--runs-dir."
             ) from None
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
         return cls(path)
 
     @property
@@ -319,11 +314,12 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file of the folder, all or none."""
-        _write_bytes(self.path / name, text.encode("utf-8"))
+        self.write_bytes(name, text.encode("utf-8"))
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write a file of the folder, all or none."""
-        _write_bytes(self.path / name, data)
+        # Whoever may enter the folder may read what is in it.
+        write_whole(self.path / name, data, mode=0o644)
 
     def write_labels(self, labels: xr.Dataset) -> None:
         """Write ``labels.zarr``, ``labels`` over (algorithm, seed, sample), all or none."""
@@ -365,7 +361,7 @@ class RunFolder:
     def write_ledger(self, ledger: pd.DataFrame) -> None:
         """Write ``ledger.parquet``, all or none."""
         data = ledger.to_parquet(index=False, write_page_checksum=True)
-        _write_bytes(self.path / "ledger.parquet", data)
+        self.write_bytes("ledger.parquet", data)
 
     def read_ledger(self) -> pd.DataFrame:
         """Return ``ledger.parquet``, empty if the run has none yet; raise if it is damaged."""
@@ -407,10 +403,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _write_bytes(path: Path, data: bytes) -> None:
-    write_whole(path, data, mode=0o644)  # whoever may enter the folder may read what is in it
-
-
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     text = json.dumps(without_nan(value), indent=2, default=_plain, allow_nan=False)
-    _write_bytes(path, (text + "\n").encode("utf-8"))
+    write_whole(path, (text + "\n").encode("utf-8"), mode=0o644)

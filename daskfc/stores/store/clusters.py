@@ -46,7 +46,7 @@ def write_clusters(
         array = group.create_array(
             name,
             dtype="int64",
-            overwrite=overwrite,
+            overwrite=True,
             **array_options(shape, (min(store.chunk_rows, len(values)), len(fits)), _AXES),
         )
         array[:] = values
@@ -62,7 +62,9 @@ def check_new_clusters(store: ClientStore, name: str, *, overwrite: bool = False
     """Raise if a name for clusters is not valid, or is taken and not to be overwritten."""
     check_folder_name("set of clusters", name)
     root = zarr.open_group(zarr_store(store.url, read_only=True), mode="r", zarr_format=3)
-    if f"{_GROUP}/{name}" in root and not overwrite:
+    there = root.get(f"{_GROUP}/{name}")
+    begun = isinstance(there, zarr.Array) and "complete" not in there.attrs  # somebody was killed
+    if there is not None and not begun and not overwrite:
         raise InvalidInput(
             f"client {store.name!r}: the store {store.url} has clusters called {name!r}. "
             "Choose another name, or ask for them to be replaced."

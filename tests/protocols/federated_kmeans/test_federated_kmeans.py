@@ -34,6 +34,12 @@ def fitted(federation, **params):
     return FederatedKMeans(K, **params).fit(federation)
 
 
+@pytest.fixture(scope="module")
+def whole(federation):
+    """The fit with masked sums."""
+    return fitted(federation)
+
+
 @pytest.mark.slow
 class TestOnProcesses:
     @pytest.mark.parametrize("averaging", ["masked", "recovering", "plain"])
@@ -48,8 +54,8 @@ class TestOnProcesses:
         )
         assert 5 < model.n_rounds_ < 80
 
-    def test_what_leaves_a_client_and_that_masks_change_nothing(self, federation):
-        model = fitted(federation)
+    def test_what_leaves_a_client_and_that_masks_change_nothing(self, federation, whole):
+        model = whole
         told = {row.message for row in model.ledger_ if row.sender.startswith("client")}
         assert told == {"PublicKeys", "Magnitude", "MaskedPart", "LabelledSamples"}
         plain = fitted(federation, averaging="plain")
@@ -78,8 +84,10 @@ class TestOnProcesses:
             fitted(federation)
 
     @pytest.mark.parametrize("party", ["client-2", "server"])
-    def test_a_party_that_dies_between_rounds_changes_nothing(self, federation, monkeypatch, party):
-        whole, killed, begin = fitted(federation), [], federation.next_round
+    def test_a_party_that_dies_between_rounds_changes_nothing(
+        self, federation, whole, monkeypatch, party
+    ):
+        killed, begin = [], federation.next_round
 
         def kill():
             begin()
@@ -94,9 +102,9 @@ class TestOnProcesses:
         np.testing.assert_array_equal(model.labels_, whole.labels_)
 
     def test_new_samples_get_the_nearest_centre_and_nothing_else_is_told(
-        self, federation, tmp_path
+        self, federation, whole, tmp_path
     ):
-        model = fitted(federation)
+        model = whole
         new = {"client-2": ROWS["client-2"][:7] + 0.5, "client-4": ROWS["client-4"][:1]}
         federation.start_run("another", random_state=0)
         found = model.predict(federation, stores_of(tmp_path, new))

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -53,6 +54,12 @@ def fitted(federation, k=K, *, tol=0.01, **params):
     return FederatedGaussianMixture(k, tol=tol, **params).fit(federation)
 
 
+@pytest.fixture(scope="module")
+def whole(federation):
+    """Return the fit with each kind of covariance, made once."""
+    return cache(lambda covariance="full": fitted(federation, covariance=covariance))
+
+
 def iterated(federation, n, **params):
     """Return a fit of n iterations and no fewer."""
     with pytest.warns(ConvergenceWarning, match=ENDED):
@@ -88,14 +95,14 @@ class TestOnProcesses:
     def test_iterations_are_those_of_pooled_samples(self, federation, covariance):
         first = iterated(federation, 1, covariance=covariance)
         model = iterated(federation, 6, covariance=covariance)
-        whole = pooled(first, X, max_iter=5, tol=0.0)
-        np.testing.assert_allclose(model.weights_, whole.weights_, rtol=1e-9)
-        np.testing.assert_allclose(model.means_, whole.means_, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(model.covariances_, whole.covariances_, rtol=0, atol=1e-9)
-        assert model.lower_bound_ == pytest.approx(whole.score(X), rel=1e-9)
-        assert model.aic_ == pytest.approx(whole.aic(X), rel=1e-9)
-        assert model.bic_ == pytest.approx(whole.bic(X), rel=1e-9)
-        np.testing.assert_array_equal(model.labels_.values, whole.predict(X))
+        same = pooled(first, X, max_iter=5, tol=0.0)
+        np.testing.assert_allclose(model.weights_, same.weights_, rtol=1e-9)
+        np.testing.assert_allclose(model.means_, same.means_, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(model.covariances_, same.covariances_, rtol=0, atol=1e-9)
+        assert model.lower_bound_ == pytest.approx(same.score(X), rel=1e-9)
+        assert model.aic_ == pytest.approx(same.aic(X), rel=1e-9)
+        assert model.bic_ == pytest.approx(same.bic(X), rel=1e-9)
+        np.testing.assert_array_equal(model.labels_.values, same.predict(X))
         assert len(model.lower_bounds_) == 7
         assert np.all(np.diff(model.lower_bounds_) > 0)
 
@@ -109,8 +116,8 @@ class TestOnProcesses:
         ).fit(X)
         assert model.lower_bound_ > pooled_ones.lower_bound_ - 0.02
 
-    def test_what_leaves_a_client_and_that_masks_change_nothing(self, federation):
-        model = fitted(federation)
+    def test_what_leaves_a_client_and_that_masks_change_nothing(self, federation, whole):
+        model = whole()
         told = {row.message for row in model.ledger_ if row.sender.startswith("client")}
         assert told == {
             "PublicKeys", "Magnitude", "MaskedPart", "ColumnMagnitudes", "LabelledSamples"
@@ -146,8 +153,8 @@ class TestOnProcesses:
         assert planned == found
         assert rehearsal.ledger.payload_bytes == pytest.approx(model.ledger_.payload_bytes, rel=0.3)
 
-    def test_another_dealing_gives_the_same_mixture(self, federation, tmp_path):
-        model = fitted(federation)
+    def test_another_dealing_gives_the_same_mixture(self, whole, tmp_path):
+        model = whole()
         own = dealt(X[::-1], ends=(900, 1195))
         with Federation.local(stores_of(tmp_path, own)) as other:
             found = fitted(other)
@@ -164,9 +171,9 @@ class TestOnProcesses:
         ],
     )  # fmt: skip
     def test_the_unit_of_the_features_changes_nothing(
-        self, federation, tmp_path, covariance, factor, shift
+        self, whole, tmp_path, covariance, factor, shift
     ):
-        model = fitted(federation, covariance=covariance)
+        model = whole(covariance)
         own = {name: factor * rows + shift for name, rows in ROWS.items()}
         with Federation.local(stores_of(tmp_path, own)) as other:
             found = fitted(other, covariance=covariance)
@@ -178,8 +185,8 @@ class TestOnProcesses:
 
     @pytest.mark.few(2)
     @pytest.mark.parametrize("covariance", ["full", "tied", "diag"])
-    def test_features_of_different_units_count_alike(self, federation, tmp_path, covariance):
-        model = fitted(federation, covariance=covariance)
+    def test_features_of_different_units_count_alike(self, whole, tmp_path, covariance):
+        model = whole(covariance)
         factors, shift = np.array([1e-30, 1.0, 1e8]), np.array([0.0, 1e6, -1e9])
         own = {name: factors * rows + shift for name, rows in ROWS.items()}
         with Federation.local(stores_of(tmp_path, own)) as other:
@@ -246,9 +253,9 @@ class TestOnProcesses:
 
     @pytest.mark.parametrize("party", ["client-2", "server"])
     def test_a_party_that_dies_between_iterations_changes_nothing(
-        self, federation, monkeypatch, party
+        self, federation, whole, monkeypatch, party
     ):
-        whole, killed, progress = fitted(federation), [], federation.publish
+        undisturbed, killed, progress = whole(), [], federation.publish
 
         def kill(what, *args, **options):
             name = getattr(what, "__name__", "")
@@ -263,21 +270,21 @@ class TestOnProcesses:
         monkeypatch.setattr(federation, "publish", kill)
         model = fitted(federation)
         assert len(killed) == 1
-        np.testing.assert_array_equal(model.covariances_, whole.covariances_)
-        np.testing.assert_array_equal(model.labels_, whole.labels_)
+        np.testing.assert_array_equal(model.covariances_, undisturbed.covariances_)
+        np.testing.assert_array_equal(model.labels_, undisturbed.labels_)
 
     @pytest.mark.filterwarnings("ignore:Best performing initialization")
-    def test_new_samples_get_the_most_probable_component(self, federation, tmp_path):
-        model = fitted(federation)
+    def test_new_samples_get_the_most_probable_component(self, federation, whole, tmp_path):
+        model = whole()
         model.save(tmp_path / "model")
         new = {"client-2": ROWS["client-2"][:7] + 0.5, "client-4": ROWS["client-4"][:1]}
         federation.start_run("another", random_state=0)
         urls = stores_of(tmp_path, new)
         found = daskfc.load(tmp_path / "model").predict(federation, urls)
-        whole = pooled(model, X, max_iter=1, tol=1e9)
-        whole.weights_, whole.means_ = model.weights_, model.means_
-        whole.precisions_cholesky_ = np.linalg.cholesky(precisions(model))
-        np.testing.assert_array_equal(found.values, whole.predict(np.concatenate([*new.values()])))
+        same = pooled(model, X, max_iter=1, tol=1e9)
+        same.weights_, same.means_ = model.weights_, model.means_
+        same.precisions_cholesky_ = np.linalg.cholesky(precisions(model))
+        np.testing.assert_array_equal(found.values, same.predict(np.concatenate([*new.values()])))
         told = {row.message for row in federation.ledger if row.sender != "server"}
         assert told <= {"LabelledSamples", "NewStore", "StoreSummary"}
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from daskfc.clustering.kernels.features import Kernel
-from daskfc.linalg.symmetric import matrix_of, packed, packed_size
 from daskfc.protocols.fk_kmeans.maths.dspgd import (
     Iteration,
     change_of_whole,
@@ -106,18 +105,6 @@ def test_the_estimate_tends_to_the_kernel_matrix():
 )
 def test_pairs_above_the_threshold_are_kept_and_s_at_least(values, number, want):
     assert n_kept(np.array(values), 4.0, number, 2) == want
-
-
-# -- symmetric matrices ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 2, 7])
-def test_a_packed_matrix_comes_back_and_keeps_its_norm(n):
-    A = RANDOM.normal(size=(n, n))
-    G = A + A.T
-    assert packed(G).shape == (packed_size(n),)
-    np.testing.assert_allclose(matrix_of(packed(G)), G, rtol=1e-15)
-    assert np.linalg.norm(packed(G)) == pytest.approx(np.linalg.norm(G))
 
 
 # -- Lanczos --------------------------------------------------------------------------------------

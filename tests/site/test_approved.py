@@ -1,0 +1,42 @@
+"""A step is performed in the uses that a method has, with the settings that they need."""
+
+import pytest
+
+from daskfc.site.approved import Protocol, StepUse
+
+STEPS = {
+    "s.part": {
+        "at": {"client": {"averaging": ["plain"], "noise": [None, "given"]}},
+        "sends": {"client → server": {}},
+        "rows": {"s.own": {"scaled": [True]}, "caller": {}},
+    }
+}
+SETTINGS = {"averaging": "plain", "noise": None, "scaled": True}
+
+
+def refused(step="s.part", at="client", sends=("client → server",), rows=("s.own",), **settings):
+    use = StepUse(step, at, frozenset(sends), {"rows": frozenset(rows)})
+    return Protocol("M", STEPS).refusal(use, {**SETTINGS, **settings})
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"step": "s.other"}, "M has no step s.other."),
+        ({"at": "server"}, "M has no step s.part at a server."),
+        ({"sends": ["client → client"]}, "M has no step s.part that sends client → client."),
+        ({"rows": ["s.own", "s.raw"]}, "M has no step s.part whose rows is from s.raw."),
+        (
+            {"averaging": "masked"},
+            "M has no step s.part at a client where its averaging is 'masked'",
+        ),
+        ({"averaging": None}, "M has no step s.part at a client where its averaging is None."),
+        ({"scaled": 1}, "M has no step s.part whose rows is from s.own where its scaled is 1."),
+        ({"noise": True}, "M has no step s.part at a client where its noise is True."),
+    ],
+)
+def test_what_is_not_among_the_uses_is_refused(asked, told):
+    assert refused() is None
+    assert refused(noise={"epsilon": 1.0}) is None  # whichever was announced
+    assert refused(rows=["caller"], scaled=False) is None
+    assert told in refused(**asked).sentence
