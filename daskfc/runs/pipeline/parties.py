@@ -107,7 +107,8 @@ def open_federation(record: Mapping[str, Any], checked: CheckedPipeline) -> Fede
     if where.cluster == "local":
         urls = {name: client["store"] for name, client in clients.items()}
         return Federation.local(urls, cluster=where, allow_raw=allow_raw)
-    federation = Federation.connect(where, clients=list(clients) or None, allow_raw=allow_raw)
+    named = {"clients": list(clients) or None, "name": record["run_id"]}
+    federation = Federation.connect(where, allow_raw=allow_raw, **named)
     try:
         _check_same_builds(record, federation)
         check_pipeline(
