@@ -61,6 +61,8 @@ def status(run_folder: str, as_json: bool) -> None:
             done, total = progress["done"], progress["total"]
             share = f", {done:,} of {total:,}, {done / total:.0%}" if total else ""
             click.echo(f"now: {progress['stage']}{share} (at {_local(progress['at'])})")
+            if (whole := progress.get("share")) is not None:
+                click.echo(f"of the whole run: {whole:.0%}")
         if told["error"]:
             click.echo(f"why: {told['error']}")
         if told["state"] == "broke off":

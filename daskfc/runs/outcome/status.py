@@ -48,6 +48,7 @@ class KeptProgress:
         words = stage.with_unit if isinstance(stage, Stage) else str(stage)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         content = {"stage": words, "done": done, "total": total, "at": now, "pid": os.getpid()}
+        content["share"] = getattr(stage, "share", None)
         partial = self._path.with_name(f".{_PROGRESS}-{os.getpid()}")
         with suppress(OSError):  # a disk that is full ends the run where results are written
             partial.write_text(json.dumps(content), encoding="utf-8")
@@ -76,7 +77,7 @@ def status_of(folder: str | PathLike[str]) -> dict[str, Any]:
     dict
         ``name``, ``state`` (one of `STATES`), ``created``, ``method``, ``error``, the figures of
         `list_runs` and, while it runs, ``progress``: ``stage``, ``done``, ``total`` (0 where it is
-        not known), ``at`` (the time) and ``pid``.
+        not known), ``share`` (of the whole run, None where not known), ``at`` (the time), ``pid``.
 
     Raises
     ------

@@ -10,6 +10,7 @@ from daskfc.deploy import ClusterConfig, load_cluster
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.federation.driver.opening import who_takes_part
+from daskfc.federation.driver.stage import Stage
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
 from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.stores import ClientStore, load_storage
@@ -72,7 +73,7 @@ def locate(
 
     def told(done: int, total: int) -> None:
         if progress is not None:
-            progress("building the stores", done, total)
+            progress(Stage("building the stores", share=0.0), done, total)
 
     imputes = "impute" in [name for name, _ in checked.prepare.steps]
     urls = loaded.ensure(progress=told, gaps=imputes)
