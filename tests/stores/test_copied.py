@@ -20,7 +20,7 @@ from daskfc.stores.sources.tables import sql as module
 from daskfc.stores.sources.tables.copied import Copied
 from daskfc.stores.sources.tables.table import Held, whole
 
-ROWS, COLUMNS = 24_000, 60
+ROWS, COLUMNS = 16_000, 60
 WHOLE = ROWS * COLUMNS * 8  # bytes
 
 
