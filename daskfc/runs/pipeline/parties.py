@@ -67,8 +67,8 @@ def locate(
         return Located(check_pipeline(checked.pipeline, n_clients=len(names)), where, found)
     if loaded is None:
         raise InvalidInput(
-            "a run on workers that it starts itself needs to know whose data. Give "
-            "--storage storage/digits.yaml (in Python: storage=...)."
+            "a run on workers that it starts itself needs to know whose data. Give --storage "
+            f"{_storage_here()} (in Python: storage=...)."
         )
 
     def told(done: int, total: int) -> None:
@@ -86,6 +86,11 @@ def locate(
         **sizes,
     }
     return Located(check_pipeline(checked.pipeline, **sizes, stores=stores), where, found, stores)
+
+
+def _storage_here() -> str:
+    """Return the storage files that are where an example puts its own, for a sentence."""
+    return " or ".join(sorted(map(str, Path("storage").glob("*.yaml")))[:3]) or "FILE"
 
 
 def _check_unchanged(record: Mapping[str, Any]) -> None:
