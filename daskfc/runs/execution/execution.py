@@ -117,6 +117,7 @@ def execute(
             if choice is not None:
                 others["choice"] = choice.ledger
             found = fits.run(federation)
+            federation.on_progress = tell
             truth = NO_METRICS
             if pipeline.metrics:
                 tell("scoring", 0, 0)

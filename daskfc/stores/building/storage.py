@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -74,6 +75,7 @@ class Storage(Section):
     root: str | None = Field(default=None, min_length=1)
     clients: dict[str, ClientConfig] | None = Field(default=None, min_length=1)
     _name: str = PrivateAttr(default="")
+    _file: str = PrivateAttr(default="STORAGE")
     _written: Storage | None = PrivateAttr(default=None)  # with the paths of the file
 
     @field_validator("clients", mode="before")
@@ -313,7 +315,7 @@ class Storage(Section):
         for name, origin in origins.items():
             if name in half or not store_exists(urls[name]):
                 missing[name] = urls[name]
-            elif origin.is_past(name, ClientStore.open(urls[name])):
+            elif origin.is_past(name, ClientStore.open(urls[name]), self._file):
                 missing[name], past = urls[name], True
         if missing:
             self._write(urls, missing, past or bool(half), progress, gaps)
@@ -473,5 +475,5 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
         return written
     meant = Paths(where).meant(written.source, written.clients, written.root)
     storage = written.model_copy(update=meant)
-    storage._written = written
+    storage._written, storage._file = written, shlex.quote(str(source))
     return storage
