@@ -173,6 +173,21 @@ def test_one_bar_is_that_of_the_whole():
     assert not {90, 100} & {*shown}
 
 
+def test_a_long_stage_has_a_bar_before_it_tells_more():
+    clock, console = Clock(), Console(file=io.StringIO(), force_terminal=True, width=100)
+    with shown_progress(console, clock) as progress:
+        progress(Stage("starting the workers", share=0.0), 0, 0)
+        progress.tell_again()
+        assert console.file.getvalue() == ""
+        clock.now = PATIENCE_S
+        progress.tell_again()
+        progress._bar.refresh()
+        assert "starting the workers" in console.file.getvalue()
+    before = console.file.getvalue()
+    progress.tell_again()  # nothing, once it is over
+    assert console.file.getvalue() == before
+
+
 def test_a_bar_of_stages_is_that_of_each():
     assert {90, 10} <= {*shares_of(("averaging", 9, 10), ("labels", 1, 10))}
 

@@ -43,6 +43,7 @@ class _Bar:
         self._over = threading.Event()
         self._task: TaskID | None = None
         self._whole = False  # whether the bar is that of the whole
+        self._share: float | None = None
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -53,14 +54,13 @@ class _Bar:
             console=console,
             transient=True,
         )
-        if not console.is_terminal:
-            threading.Thread(target=self._tell_again, daemon=True).start()
+        threading.Thread(target=self._tell_again, daemon=True).start()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         if isinstance(stage, Notice):
             self._console.print(stage, style=None, soft_wrap=True)
             return
-        share = getattr(stage, "share", None)
+        self._share = getattr(stage, "share", None)
         stage = stage.with_unit if isinstance(stage, Stage) else stage
         with self._lock:
             begins = stage != self._stage
@@ -71,11 +71,12 @@ class _Bar:
             if self._clock() - self._started < PATIENCE_S:
                 return
             if self._console.is_terminal:
-                self._draw(begins, share)
+                self._draw(begins)
             elif stage != self._announced:
                 self._write()
 
-    def _draw(self, begins: bool, share: float | None) -> None:
+    def _draw(self, begins: bool) -> None:
+        share = self._share
         words, done, total = self._stage, float(self._done), float(self._total)
         if total:
             words += f"  {self._done:,} of {self._total:,}"
@@ -109,8 +110,13 @@ class _Bar:
         self._announced, self._told = self._stage, now
 
     def tell_again(self) -> None:
-        """Write a line if none was written for long."""
+        """Write a line if none was written for long; on a terminal begin a long stage's bar."""
         with self._lock:
+            if self._console.is_terminal:
+                waited = self._clock() - self._started >= PATIENCE_S
+                if self._task is None and self._stage and waited and not self._over.is_set():
+                    self._draw(begins=True)
+                return
             late = self._clock() - max(self._told, self._started + PATIENCE_S) >= SILENCE_S
             if late and self._stage and not self._over.is_set():
                 self._write()
