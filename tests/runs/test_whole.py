@@ -18,9 +18,11 @@ from daskfc.runs.execution.whole import Whole, choice_of, steps_of
 from daskfc.runs.outcome.status import KeptProgress, read_progress
 from daskfc.runs.pipeline.config import load_pipeline
 from daskfc.runs.pipeline.methods import check_pipeline
+from daskfc.secure.profiles import Profile
+from daskfc.site import Refusal
 from daskfc.stores import load_storage
 from daskfc.testing.federation import stores_of
-from tests.runs.fakes import PIPELINE, FakeMethod, party_error
+from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod, party_error
 
 IRIS = {"source": {"dataset": "iris"}, "partition": {"scheme": "iid", "clients": 3}}
 
@@ -155,6 +157,22 @@ def test_a_run_tells_its_share(fake, storage, tmp_path, told):
     assert told.count(1.0) == 1
     assert sorted({*told}) == [0.0, 0.4, 0.8, 1.0]  # four fits, and scores
     assert not read_progress(done.folder)
+
+
+def test_what_follows_the_fits_is_no_stage_of_theirs(fake, storage, tmp_path, monkeypatch):
+    def refuse(self, federation, labels):
+        raise Refusal("profiles", "no.").error("a")
+
+    def report(self, *stage):
+        self.on_progress(*stage)
+
+    monkeypatch.setattr(Profile, "fit", refuse)
+    monkeypatch.setattr(FakeFederation, "report_progress", report, raising=False)
+    stages = []
+    where = {"storage": storage, "runs_dir": tmp_path / "runs", "name": "a"}
+    run({**PIPELINE, "profiles": True}, progress=lambda *told: stages.append(told[0]), **where)
+    assert "Fake, seed 1: distances" in stages
+    assert "describing the clusters" in stages
 
 
 def test_a_resumed_run_goes_on_where_it_broke_off(fake, storage, tmp_path, told):

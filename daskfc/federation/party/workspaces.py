@@ -9,12 +9,11 @@ import errno
 import hashlib
 import os
 import shutil
-import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from daskfc.folders import make_private
+from daskfc.folders import make_private, remove_at_once
 
 __all__ = [
     "LEDGER",
@@ -103,9 +102,7 @@ def remove_old_runs(base: str, keep: int, under_way: Path) -> None:
         runs = [one for one in root.iterdir() if one.is_dir() and not one.is_symlink()]
         for old in sorted(runs, key=_last_used, reverse=True)[keep:]:
             if not (old.samefile(under_way.parent) or _is_needed(old)):
-                gone = root / f"{_REMOVED}{uuid.uuid4().hex}"
-                old.rename(gone)  # at once: what is half removed must not look like a run
-                shutil.rmtree(gone, ignore_errors=True)
+                remove_at_once(old, _REMOVED)
 
 
 def _last_used(run: Path) -> float:
