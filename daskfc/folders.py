@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = [
     "flush",
     "flush_tree",
     "make_private",
+    "remove_at_once",
     "whole_folder",
     "write_once",
     "write_private",
@@ -89,6 +91,13 @@ def write_whole(target: Path, data: bytes, *, mode: int = 0o600) -> None:
         os.chmod(partial, mode)
         os.replace(partial, target)
     flush(target.parent)
+
+
+def remove_at_once(folder: Path, prefix: str) -> None:
+    """Remove a folder under another name: what is half removed must not look like one."""
+    gone = folder.with_name(f"{prefix}{uuid.uuid4().hex}")
+    folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def write_once(path: str | os.PathLike[str], data: bytes) -> bool:

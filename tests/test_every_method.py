@@ -267,7 +267,7 @@ def test_resume_at_a_running_cluster_with_a_store_written_again(cluster):
     checked = check_pipeline(load_pipeline(pipeline_of("k-FED")))
     record = {
         "cluster": cluster, "storage": {"clients": ["a", "c"]}, "contents": {},
-        "builds": {"a": "another"},
+        "builds": {"a": "another"}, "run_id": "r",
     }  # fmt: skip
     with pytest.raises(InvalidInput, match="client 'a': its store was written again since the run"):
         open_federation(record, checked)

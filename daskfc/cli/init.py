@@ -37,7 +37,4 @@ def init(folder: str, name: str) -> None:
     if Path(folder) != Path("."):
         click.echo(f"  cd {shlex.quote(folder)}")
     example = EXAMPLES[name]
-    click.echo(f"  daskfc stores build {example.storage}")
-    click.echo(
-        f"  daskfc run {example.pipeline} --storage {example.storage} --cluster {example.cluster}"
-    )
+    click.echo(f"  daskfc run {example.pipeline} --storage {example.storage}")

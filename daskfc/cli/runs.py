@@ -126,6 +126,8 @@ def run(
             for target in targets:
                 check_target(target)
             ending.targets = targets
+            if run_key is not None:
+                ending.of_key(given["runs_dir"], name_of_key(run_key, datetime.now()))
             if run_key is not None and resume_or_start:
                 found = find_or_prepare(pipeline, run_key=run_key, progress=progress, **given)
             else:

@@ -1,16 +1,17 @@
 """``daskfc runs`` and ``daskfc status``: what became of runs, whoever started them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import click
 from rich.filesize import decimal
-from rich.table import Column
+from rich.table import Table
+from rich.text import Text
 
 from daskfc.cli.terminal.exits import exits
-from daskfc.cli.terminal.output import print_table
+from daskfc.cli.terminal.output import stdout_console
 from daskfc.runs import list_runs, status_of
 from daskfc.runs.report.table import seconds_in_words
 
@@ -28,17 +29,30 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON."
 def runs(runs_dir: str, as_json: bool) -> None:
     """List the runs of a folder, the newest first: what became of them, scores and costs.
 
-    A run is running, broke off (and can be resumed), failed (and cannot), or is done.
+    A run is running, broke off (and can be resumed), failed (and cannot), is done, or did not
+    start, which is told of runs with a key until they do.
     """
     with exits():
         found = list_runs(runs_dir)
         if as_json:
             click.echo(json.dumps(found.to_dict("records"), ensure_ascii=False))
             return
-        figures = [Column(name, justify="right") for name in _FIGURES]
-        rows = map(_cells, found.to_dict("records"))
-        look: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold"}
-        print_table(("run", "state", "started", "method", *figures), rows, **look)
+        rows, console = found.to_dict("records"), stdout_console()
+        shown = [*_WORDS, *_FIGURES]
+        free = console.options.update(max_width=1000)
+        while True:  # a name that is cut names no run
+            table = _table(rows, shown)
+            needed = console.measure(table, options=free).maximum
+            if needed <= console.width or len(shown) == 2:
+                break
+            shown.pop()
+        console.width = max(needed, console.width)
+        console.print(table)
+        if left := [*_WORDS, *_FIGURES][len(shown) :]:
+            click.echo(f"No room for {', '.join(left)}; --json has all.", err=True)
+        for row in rows:
+            if row["state"] == "not started":
+                click.echo(f"{row['name']}: {row['why']}")
 
 
 @click.command()
@@ -61,6 +75,8 @@ def status(run_folder: str, as_json: bool) -> None:
             done, total = progress["done"], progress["total"]
             share = f", {done:,} of {total:,}, {done / total:.0%}" if total else ""
             click.echo(f"now: {progress['stage']}{share} (at {_local(progress['at'])})")
+            if (whole := progress.get("share")) is not None:
+                click.echo(f"of the whole run: {whole:.0%}")
         if told["error"]:
             click.echo(f"why: {told['error']}")
         if told["state"] == "broke off":
@@ -70,7 +86,18 @@ def status(run_folder: str, as_json: bool) -> None:
             click.echo(", ".join(f"{name} {cell}" for name, cell in figures.items() if cell))
 
 
+_WORDS = ("run", "state", "started", "method")
 _FIGURES = ("clusters", "score", "silhouette", "time", "payload", "epsilon")
+
+
+def _table(rows: Sequence[Mapping[Any, Any]], shown: Sequence[str]) -> Table:
+    """Return the first columns of all, as many as are shown."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in shown:
+        table.add_column(name, justify="left" if name in _WORDS else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, _cells(row)[: len(shown)]))
+    return table
 
 
 def _cells(row: Mapping[Any, Any]) -> list[str]:

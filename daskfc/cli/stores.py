@@ -1,5 +1,6 @@
 """``daskfc stores look|add|append|build|inspect|check``."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -209,7 +210,11 @@ def look(file: str, client: str | None, out: str | None, **options: Any) -> None
     with exits(), _flags():
         found = look_at(file, _source(options))
         name = client or re.sub(r"[^A-Za-z0-9_.-]", "-", Path(file.partition("?")[0]).stem)
-        document = {"clients": {name: {"source": found.keys}}}
+        keys = dict(found.keys)
+        path = str(keys.get("path", "/"))
+        if out is not None and "://" not in path and path[0] not in "/~$":
+            keys["path"] = os.path.relpath(path, Path(out).parent)  # as the storage file reads it
+        document = {"clients": {name: {"source": keys}}}
         load_storage(document)
         written = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
         _show_look(found)

@@ -150,9 +150,59 @@ def test_a_line_stays_for_each_stage_that_took_long():
     ]
 
 
+def shares_of(*told):
+    """Return the shares, in %, that a terminal's bar showed of these stages, a second each."""
+    clock, console = Clock(), Console(file=io.StringIO(), force_terminal=True, width=100)
+    with shown_progress(console, clock) as progress:
+        for clock.now, (stage, done, total) in enumerate(told, start=3):
+            progress(stage, done, total)
+            progress._bar.refresh()
+    return [int(one) for one in re.findall(r"(\d+)%", console.file.getvalue())]
+
+
+def test_one_bar_is_that_of_the_whole():
+    """It goes on where a stage ends, and stages beside it are told by their counts."""
+    told = [
+        (Stage("averaging", "rounds", 0.1), 9, 10),
+        (Stage("clustering", share=0.2), 0, 0),
+        (Stage("labels", share=0.99), 1, 1000),
+    ]
+    shown = shares_of(*told)
+    assert shown == sorted(shown)
+    assert {10, 20, 99} <= {*shown}
+    assert not {90, 100} & {*shown}
+
+
+def test_a_long_stage_has_a_bar_before_it_tells_more():
+    clock, console = Clock(), Console(file=io.StringIO(), force_terminal=True, width=100)
+    with shown_progress(console, clock) as progress:
+        progress(Stage("starting the workers", share=0.0), 0, 0)
+        progress.tell_again()
+        assert console.file.getvalue() == ""
+        clock.now = PATIENCE_S
+        progress.tell_again()
+        progress._bar.refresh()
+        assert "starting the workers" in console.file.getvalue()
+    before = console.file.getvalue()
+    progress.tell_again()  # nothing, once it is over
+    assert console.file.getvalue() == before
+
+
+def test_a_bar_of_stages_is_that_of_each():
+    assert {90, 10} <= {*shares_of(("averaging", 9, 10), ("labels", 1, 10))}
+
+
+def test_lines_of_a_log_are_the_same_with_a_share_of_the_whole():
+    clock, console = Clock(), Console(file=io.StringIO(), force_terminal=False, width=100)
+    with shown_progress(console, clock) as progress:
+        clock.now = 3.0
+        progress(Stage("averaging", "rounds", 0.3), 1, 4)
+    assert console.file.getvalue() == "    3 s  averaging (rounds)  1 of 4, 25%\n"
+
+
 def test_a_terminal_gets_a_bar():
     text = stages(True)
     assert text.count("early") == 1  # the line that stays
     assert "encoding" in text
-    assert "/10" in text
+    assert "1 of 10" in text
     assert "0:00:00" in text

@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import stat
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from daskfc.errors import ClusterError, InvalidInput
 from daskfc.runs import Run, list_runs, start_or_resume, status_of
 from daskfc.runs.execution.scheduled import name_of_key
 from daskfc.runs.outcome.folder import RunFolder
+from daskfc.runs.outcome.status import note_not_started
 from tests.cli.test_runs import one_line
 from tests.runs.fakes import FakeFederation, FakeMethod, party_error
 
@@ -170,6 +172,60 @@ def test_runs_lists_what_became_of_all(nightly, daskfc):
     assert "160 bytes" in text
     assert len(list_runs("runs")) == 3
     assert daskfc("runs", "--runs-dir", "none").exit_code == 2
+
+
+def test_a_night_that_did_not_start_is_listed_until_it_does(nightly, daskfc, monkeypatch):
+    def away(*_):
+        raise ClusterError("party 'hospital-c' is not at tls://x after 60 s.")
+
+    with monkeypatch.context() as missing:
+        missing.setattr("daskfc.runs.execution.execution.open_federation", away)
+        assert [nightly().exit_code for _ in range(2)] == [75, 75]
+    night(NIGHTS[0], status="failed", resumable=False, error="why not")
+    told = json.loads(daskfc("runs", "--json").stdout)
+    assert [(row["name"], row["state"]) for row in told] == [
+        (tonight().name, "not started"),
+        (NIGHTS[0], "failed"),
+    ]
+    why = "party 'hospital-c' is not at tls://x after 60 s."
+    assert [row["why"] for row in told] == [why, "why not"]
+    assert daskfc("runs").stdout.splitlines()[-1] == f"{tonight().name}: {why}"
+    assert set(os.listdir("runs")) == {NIGHTS[0], ".not-started.jsonl"}
+    assert nightly().exit_code == 0
+    assert [row["state"] for row in json.loads(daskfc("runs", "--json").stdout)] == [
+        "done", "failed",
+    ]  # fmt: skip
+
+
+def test_notes_of_nights_are_few_and_may_be_torn(tmp_path):
+    for number in range(120):
+        note_not_started(tmp_path, f"night-{number}", "why")
+    notes = tmp_path / ".not-started.jsonl"
+    assert len(notes.read_text().splitlines()) == 100
+    notes.write_text(notes.read_text() + '{"name": 3}\n[]\n{"na')
+    found = list_runs(tmp_path)
+    assert set(found["name"]) == {f"night-{number}" for number in range(20, 120)}
+    assert stat.S_IMODE(notes.stat().st_mode) == 0o600
+
+
+def test_a_note_that_cannot_be_written_is_left_out(tmp_path):
+    (tmp_path / "file").touch()
+    note_not_started(tmp_path / "file", "night", "why")
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 200])
+def test_no_runs_name_is_cut(nightly, daskfc, monkeypatch, width):
+    name = "hospitals-with-a-long-name-20261129-131354-028"
+    night(name, status="failed", resumable=False)
+    monkeypatch.setattr("daskfc.cli.terminal.output.PIPE_WIDTH", width)
+    told = daskfc("runs")
+    lines = told.stdout.splitlines()
+    assert all(len(line) <= max(width, len(name) + 14) for line in lines)
+    assert lines[1].split()[:2] == [name, "failed"]
+    assert ("No room for" in told.stderr) == (width < 200)
+    if width < 200:
+        left = told.stderr.removeprefix("No room for ").partition(";")[0].split(", ")
+        assert not set(left) & set(lines[0].split())
 
 
 def test_status_tells_the_stage_of_a_run_that_is_under_way(nightly, daskfc, monkeypatch):

@@ -195,9 +195,25 @@ def test_a_look_writes_the_storage_file(daskfc, tmp_path):
     assert built.exit_code == 0, built.output
     store = ClientStore.open(str(tmp_path / "stores" / "s" / "My-file.zarr"))
     assert store.feature_names == ("age", "visit", "sex")
+    (tmp_path / "storage").mkdir()
+    beside = daskfc("stores", "look", "My file.csv", "--out", "storage/t.yaml")
+    assert "path: ../My file.csv" in beside.stdout
+    assert daskfc("stores", "build", "storage/t.yaml").exit_code == 0
     again = daskfc("stores", "look", "My file.csv", "--out", "s.yaml")
     assert again.exit_code == 2
     assert "s.yaml is there already" in again.stderr
+
+
+@pytest.mark.filterwarnings("default::daskfc.stores.building.paths.StoragePathWarning")
+def test_a_path_of_the_working_directory_is_told_as_a_note(daskfc, tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n2\n")
+    (tmp_path / "storage").mkdir()
+    (tmp_path / "storage" / "s.yaml").write_text("clients: {a: {source: {path: a.csv}}}")
+    result = daskfc("stores", "build", "storage/s.yaml")
+    assert result.exit_code == 0, result.output
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Note: storage/s.yaml: relative paths start at the folder of this file")
+    assert line.endswith("Write '../a.csv'.")
 
 
 def test_a_look_lists_all_faults_and_names_flags(daskfc, tmp_path):

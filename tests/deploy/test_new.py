@@ -62,4 +62,4 @@ def test_from_a_list_to_labels(site, tmp_path):  # noqa: F811
     assert adjusted_rand_score(np.concatenate(list(truth.values())), found.iloc[:, -1]) == 1.0
     assert "tls://127.0.0.1" in site.said(started["scheduler"])
     for name in CLIENTS:
-        assert list((parties / name / "files").glob("*/ledger.jsonl"))
+        assert list((parties / name / "files").glob("runs/*/*/ledger.jsonl"))

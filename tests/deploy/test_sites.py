@@ -116,7 +116,8 @@ def test_sites_start_their_own_parties(site, tmp_path):
     first = site.party("hospital-a", address, store=urls["hospital-a"], **own)
     second = site.party("hospital-b", address, store=urls["hospital-b"])
     site.party("server", address)
-    with Federation.connect(cluster, clients=["hospital-b", "hospital-a"]) as federation:
+    named = {"clients": ["hospital-b", "hospital-a"], "name": "trial"}
+    with Federation.connect(cluster, **named) as federation:
         assert federation.clients == ("hospital-b", "hospital-a")
         assert federation.dashboard_link is None
         federation.start_run("r1", random_state=0, workspace=str(tmp_path / "run"), deadline_s=60)
@@ -129,7 +130,7 @@ def test_sites_start_their_own_parties(site, tmp_path):
         os.kill(pid, signal.SIGKILL)
         after = federation.publish(steps.secret_trace, party="hospital-a").values
         np.testing.assert_array_equal(before, after)
-        assert (folder / "r1" / "ledger.jsonl").exists()
+        assert (folder / "runs" / "trial" / "r1" / "ledger.jsonl").exists()
         senders = {row.sender for row in federation.ledger}
         assert senders == {"hospital-a", "hospital-b", "server"}
         assert federation.limits()["server"] == 2_000_000_000
@@ -187,10 +188,11 @@ def test_a_run_that_is_done_leaves_ledgers_and_logs_in_workspaces(site, tmp_path
         name="r",
     )
     assert done.status == "done"
-    left = {path.name for path in files["server"].glob("work-*/**/*") if path.is_file()}
+    left = {path.name for path in files["server"].glob("runs/r/work-*/**/*") if path.is_file()}
     assert left == {"ledger.jsonl"}
-    own = {path.name for name in rows for path in files[name].glob("*/*")}
+    own = {path.name for name in rows for path in files[name].glob("runs/r/*/*")}
     assert own == {"ledger.jsonl"}
+    assert all(not list(files[name].glob("*/ledger.jsonl")) for name in rows)
 
 
 def test_a_scheduler_writes_to_a_folder_of_its_own_alone(site, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import shlex
 from types import SimpleNamespace
 
 import pytest
+from pydantic import ValidationError
 
 from daskfc.deploy import ExistingCluster, load_cluster
 from daskfc.deploy.config.config import SshHost
@@ -82,11 +83,15 @@ def test_wrong_content_is_one_sentence(changes, sentence):
 
 
 def test_a_host_is_told_names_and_paths_as_its_shell_takes_them():
-    host = SshHost(host="h", python="/opt/a b/python", store="s3://b/$x;y", policy="it's.yaml")
+    host = SshHost(host="h", python="/opt/a b/python", store="s3://b/$x;y", policy="it's.yaml",
+                   workspace="w", keep=30)  # fmt: skip
     words = shlex.split(command_of("a", host, ADDRESS).partition("exec ")[2])
     assert words[:5] == ["/opt/a b/python", "-m", "daskfc", "party", "a"]
     assert words[words.index("--store") + 1] == "s3://b/$x;y"
     assert words[words.index("--policy") + 1] == "it's.yaml"
+    assert words[words.index("--keep") + 1] == "30"
+    with pytest.raises(ValidationError, match="keep"):
+        SshHost(host="h", keep=0)
 
 
 def test_a_store_that_is_not_named_is_that_of_the_hosts_environment():

@@ -67,6 +67,15 @@ def test_it_is_not_drawn_more_than_ten_times_a_second(cell, clock):
         assert "labels" in cell.lines[0]
 
 
+def test_a_share_of_the_whole_is_the_bar(cell, clock):
+    with shown_in_cell("run") as told:
+        told(Stage("rounds", "of clients", 0.427), 3, 10)
+        bar = '<progress value="0.427" max="1"></progress> 43%'
+        assert cell.lines == [f"run: rounds (of clients) 3 of 10 {bar}"]
+        told(Stage("labels", share=0.99), 0, 0)
+        assert cell.lines == ['run: labels … <progress value="0.99" max="1"></progress> 99%']
+
+
 def test_a_notice_stays(cell, clock):
     with shown_in_cell("run") as told:
         told(Notice("Note: <b>"), 0, 0)

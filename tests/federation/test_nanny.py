@@ -153,7 +153,7 @@ def test_a_run_that_ends_leaves_ledgers_and_logs(at_nanny, options, tmp_path, ro
     own = tmp_path / "own"
 
     def party_of(workspace):
-        run = replace(run_of(), workspace=workspace)
+        run = replace(run_of(), workspace=workspace, name="night")
         return replace(options, name="a", role=role, folder=str(own), run=run)
 
     def make(file):
@@ -178,7 +178,7 @@ def test_a_run_that_ends_leaves_ledgers_and_logs(at_nanny, options, tmp_path, ro
 
     at_nanny(end)
     files = {str(path.relative_to(own)) for path in own.rglob("*") if path.is_file()}
-    left |= {f"{other.name}/fits/kept"} if role == "server" else set()
+    left |= {f"{other.relative_to(own)}/fits/kept"} if role == "server" else set()
     kept = {file for file in files if file.endswith(("ledger.jsonl", "party.log"))}
     assert files - kept == left
     assert len(kept) == 2 * len({*ours, other, 1, 2})

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +39,7 @@ from daskfc.testing.federation import stores_of
 from tests.federation import steps
 
 RUN = RunSettings("r", 0, start="1")
+WORK = "work-WORK"
 
 
 @pytest.fixture
@@ -58,18 +60,19 @@ def made(tmp_path, monkeypatch):
         ("client", None, None, "scratch", "scratch"),
         ("client", "own", None, "own", "own"),
         ("client", None, ("r", None), "scratch/r", "scratch"),
-        ("client", "own", ("r", None), "own/r", "own"),
-        ("client", "own", ("r", "w"), "own/r", "own"),
+        ("client", "own", ("r", None), "own/runs/night/r", "own"),
+        ("client", "own", ("r", "w"), "own/runs/night/r", "own"),
         ("client", None, ("r", "w"), "w/parties/a", "w/parties/a"),
         ("server", None, ("r", "w"), "w/server", "w/server"),
-        ("server", "own", ("r", None), "own/r", "own"),
-        ("server", "own", ("r", "w"), "own/work-cdb4ee2aea69cc6a-50e721e49c013f00", "own"),
+        ("server", "own", ("r", None), "own/runs/night/r", "own"),
+        ("server", "own", ("r", "w"), f"own/runs/night/{WORK}", "own"),
     ],
 )
 def test_a_party_has_its_folder(role, folder, run, where, lasting):
-    settings = run and RunSettings(run[0], 0, workspace=run[1])
+    settings = run and RunSettings(run[0], 0, workspace=run[1], name="night")
     options = PartyOptions("a", role, "scratch", folder=folder, run=settings)
-    assert options.run_folder() == Path(where)
+    found = re.sub("work-[0-9a-f]{16}-[0-9a-f]{16}$", WORK, str(options.run_folder()))
+    assert Path(found) == Path(where)
     assert options.durable_folder() == Path(lasting)
 
 
@@ -178,7 +181,7 @@ def test_a_run_sweeps_what_earlier_ones_left_in_a_clients_workspace(made, tmp_pa
     assert (before / "ledger.jsonl").exists()
     assert (before / "party.log").read_text() == "said"
     assert (own / "not-a-run" / "mine").exists()
-    assert (own / "r2" / "ledger.jsonl").exists()
+    assert (own / "runs" / "unnamed" / "r2" / "ledger.jsonl").exists()
 
 
 def test_a_party_begins_whole_and_a_run_begins_it_anew(made):

@@ -114,6 +114,24 @@ def test_beside_a_worker_of_others_a_policy_must_allow_it(started, url, tmp_path
     assert (party.policy.trusted == "allow") == allows
 
 
+@pytest.mark.parametrize(
+    ("options", "got"),
+    [
+        ({"keep": 3}, "--keep 3 and no --workspace"),
+        ({"keep": 0, "workspace": "w"}, "--keep 0"),
+        ({"keep": -1}, "--keep -1 and no --workspace"),
+    ],
+)
+def test_folders_of_runs_are_kept_where_there_are_some(started, url, options, got):
+    sentence = (
+        f"party 'a' can keep the folders of at least one run in its workspace; got {got}. "
+        "Correct it."
+    )
+    with pytest.raises(InvalidInput, match=exactly(sentence)):
+        serve_party("a", scheduler=ADDRESS, store=url, **options)
+    assert started == []
+
+
 @pytest.mark.parametrize("limit", ["nthreads", "blas_threads", "memory_limit"])
 def test_limits_are_checked(started, url, limit):
     with pytest.raises(InvalidInput, match=rf"party 'a'.*{limit}"):
@@ -134,6 +152,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         nthreads=2,
         blas_threads=4,
         workspace=str(tmp_path / "own"),
+        keep=7,
         security=security,
         host="127.0.0.2",
         port=9001,
@@ -149,6 +168,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         scratch=party.scratch,
         store=url,
         folder=str(tmp_path / "own"),
+        keep=7,
         threads=4,
         secret=party.secret,
         policy=Policy.default(loopback=True),

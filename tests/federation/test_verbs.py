@@ -368,7 +368,7 @@ def test_the_folder_that_a_site_names_is_where_its_secret_stays(tmp_path):
     for run_id in ("one", "two"):
         inside = replace(options, run=RunSettings(run_id, 0, workspace="/of/the/driver"))
         assert inside.durable_folder() == tmp_path
-        assert inside.run_folder() == tmp_path / run_id
+        assert inside.run_folder() == tmp_path / "runs" / "unnamed" / run_id
     assert replace(options, folder=None).durable_folder() == Path("/scratch")
 
 

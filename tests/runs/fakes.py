@@ -38,6 +38,7 @@ class FakeFederation:
         self.ledger = self.opening_ledger = Ledger([])
         self.contract = Contract.of({n: store_summary(store) for n, store in self.stores.items()})
         self.on_progress = None
+        self.n_results = 0
 
     def __enter__(self):
         return self
@@ -109,6 +110,7 @@ class FakeMethod(BaseEstimator):
 
     def fit(self, federation, y=None):
         FakeMethod.fits.append((type(self).__name__, self.random_state))
+        federation.n_results += 3
         federation.on_progress("distances", 1, 2)
         if self.random_state in FakeMethod.trouble:
             trouble = FakeMethod.trouble.pop(self.random_state)

@@ -50,7 +50,8 @@ def clients_of(urls):
     ids=["one", "several", "beside", "itself"],
 )
 def test_raw_data_may_move_only_where_a_method_pools_it(opened, tmp_path, methods, allowed):
-    record = locate(POOLED, clients_of(stores_of(tmp_path, {"a": np.eye(3)})), None).record
+    found = locate(POOLED, clients_of(stores_of(tmp_path, {"a": np.eye(3)})), None).record
+    record = {**found, "run_id": "r"}
     pipeline = load_pipeline(
         {"method": methods[0], "params": {"n_clusters": 2}, "compare": methods[1:]}
     )
@@ -67,9 +68,10 @@ def test_the_clients_of_a_running_cluster_are_those_that_are_named(opened, said_
     else:
         cluster["expect"] = ["a", "b"]
     pipeline = load_pipeline({"method": "k-FED", "params": {"n_clusters": 2}})
-    record = locate(pipeline, storage, cluster).record
+    record = {**locate(pipeline, storage, cluster).record, "run_id": "nightly"}
     checked = check_pipeline(pipeline)
-    assert open_federation(record, checked).options["clients"] == ["a", "b"]
+    options = open_federation(record, checked).options
+    assert (options["clients"], options["name"]) == (["a", "b"], "nightly")
 
 
 def test_samples_that_all_clients_hold_are_counted_once(tmp_path):

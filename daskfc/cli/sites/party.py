@@ -40,6 +40,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
     help="How long the scheduler may be away at the start, e.g. 10m.",
 )
 @click.option("--workspace", type=click.Path(), help="Folder for its ledger, log and checkpoints.")
+@click.option("--keep", type=int, metavar="N", help="Folders of N runs there.  [default: all]")
 @click.option("--policy", type=click.Path(), help="What this site takes part in; 'policy init'.")
 @click.option("--state", type=click.Path(), help="What it remembers. Default: in --workspace.")
 @click.option("--memory-limit", default="2GB", show_default=True, help="Of the worker process.")

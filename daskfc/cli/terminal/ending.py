@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from daskfc.cli.terminal.exits import FAILED, Ended
 from daskfc.errors import InvalidInput
 from daskfc.runs import Run
 from daskfc.runs.outcome.alerts import NotTold, outcome_of, tell_outcome
+from daskfc.runs.outcome.status import note_not_started
 
 __all__ = ["Ending", "told_of_the_end"]
 
@@ -21,6 +23,16 @@ class Ending:
         self.targets: Sequence[str] = ()
         self.run: Run | None = None
         self.was_done = False
+        self._key: tuple[str, str] | None = None
+
+    def of_key(self, runs_dir: str, name: str) -> None:
+        """Set the name of a key's run, which is noted beside the runs if it does not start."""
+        self._key = runs_dir, name
+
+    def note(self, sentence: str) -> None:
+        """Note that a key's run did not start, if it did not."""
+        if self._key is not None and not Path(*self._key, "run.json").exists():
+            note_not_started(*self._key, sentence)
 
     def of(self, run: Run) -> None:
         """Set the run, before it is carried out."""
@@ -46,6 +58,7 @@ def told_of_the_end() -> Iterator[Ending]:
         code = 0
     except Ended as end:
         code, sentence = int(str(end.code)), end.sentence
+        ending.note(sentence)
         raise
     finally:
         if not ending.was_done:

@@ -6,11 +6,12 @@ import sys
 import tempfile
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -38,6 +39,12 @@ LATER = os.EX_TEMPFAIL  # 75: nothing was started, and the same command may succ
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MOMENT = 0.05  # seconds
+
+
+def _note(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Tell a warning as a sentence, without the place in the code where it arose."""
+    kind = "Note" if issubclass(category, UserWarning) else category.__name__
+    click.echo(" ".join(f"{kind}: {message}".split()), err=True)
 
 
 class _Interrupt:
@@ -139,7 +146,9 @@ def _end(code: int, sentence: str) -> NoReturn:
 def exits(*, run: "Run | None" = None) -> Iterator[None]:
     """Turn errors into one line and an exit code; `run` is what an interrupt leaves behind."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _note
+            yield
     except click.ClickException:
         raise
     except KeyboardInterrupt:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TaskID,
@@ -27,9 +26,10 @@ SILENCE_S = 10.0  # without a terminal a line comes at least so often
 
 
 class _Bar:
-    """A bar for the current stage, above it a line for each that took long.
+    """A bar for the whole, or for the stage where no share of the whole is known.
 
-    Without a terminal a line for each stage, and one every ten seconds.
+    Above it stays a line for each stage that took long. Without a terminal there is a line for each
+    stage, and one every ten seconds.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
@@ -42,24 +42,25 @@ class _Bar:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._task: TaskID | None = None
+        self._whole = False  # whether the bar is that of the whole
+        self._share: float | None = None
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
-            MofNCompleteColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(elapsed_when_finished=True),
             console=console,
             transient=True,
         )
-        if not console.is_terminal:
-            threading.Thread(target=self._tell_again, daemon=True).start()
+        threading.Thread(target=self._tell_again, daemon=True).start()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         if isinstance(stage, Notice):
             self._console.print(stage, style=None, soft_wrap=True)
             return
+        self._share = getattr(stage, "share", None)
         stage = stage.with_unit if isinstance(stage, Stage) else stage
         with self._lock:
             begins = stage != self._stage
@@ -75,13 +76,20 @@ class _Bar:
                 self._write()
 
     def _draw(self, begins: bool) -> None:
-        if self._task is None or begins:
-            if self._task is None:
-                self._bar.start()
-            else:
+        share = self._share
+        words, done, total = self._stage, float(self._done), float(self._total)
+        if total:
+            words += f"  {self._done:,} of {self._total:,}"
+        if share is not None:
+            done, total = share, 1.0
+        if self._task is None:
+            self._bar.start()
+        if self._task is None or (begins and not self._whole) or self._whole != (share is not None):
+            if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(self._stage, total=self._total or None)
-        self._bar.update(self._task, completed=self._done, total=self._total or None)
+            self._task = self._bar.add_task(words, total=total or None)
+            self._whole = share is not None
+        self._bar.update(self._task, description=words, completed=done, total=total or None)
 
     def _end_stage(self) -> None:
         """Leave a line on the terminal for a stage that took long."""
@@ -102,8 +110,13 @@ class _Bar:
         self._announced, self._told = self._stage, now
 
     def tell_again(self) -> None:
-        """Write a line if none was written for long."""
+        """Write a line if none was written for long; on a terminal begin a long stage's bar."""
         with self._lock:
+            if self._console.is_terminal:
+                waited = self._clock() - self._started >= PATIENCE_S
+                if self._task is None and self._stage and waited and not self._over.is_set():
+                    self._draw(begins=True)
+                return
             late = self._clock() - max(self._told, self._started + PATIENCE_S) >= SILENCE_S
             if late and self._stage and not self._over.is_set():
                 self._write()

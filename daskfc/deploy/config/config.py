@@ -112,7 +112,8 @@ class SshHost(Section):
     """Where one side runs, and what it is started with there.
 
     `store`, `workspace`, `policy` and `security` are paths there; a client's store is by default
-    DASKFC_STORE of its environment. User and port default to the user here and 22.
+    DASKFC_STORE of its environment; of `keep` runs its workspace has folders. User and port default
+    to the user here and 22.
     """
 
     host: str = Field(min_length=1)
@@ -121,6 +122,7 @@ class SshHost(Section):
     python: str = "python3"
     store: str | None = None
     workspace: str | None = None
+    keep: int | None = Field(default=None, ge=1)
     policy: str | None = None
     memory_limit: Bytes = 2_000_000_000
     security: SecurityFiles | None = None

@@ -31,9 +31,9 @@ def command_of(name: str, host: SshHost, scheduler: str) -> str:
     else:
         words = ["party", name, "--scheduler", scheduler, "--wait", "10m"]
         words += ["--memory-limit", str(host.memory_limit)]
-        for option in ("store", "workspace", "policy"):
+        for option in ("store", "workspace", "keep", "policy"):
             if (value := getattr(host, option)) is not None:
-                words += [f"--{option}", value]
+                words += [f"--{option}", str(value)]
     if (files := host.security) is not None:
         words += tls_options(files.ca, files.cert, files.key)
     # exec leaves no process of the shell: signals of the terminal reach daskfc.

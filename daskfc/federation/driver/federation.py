@@ -7,6 +7,7 @@ import weakref
 from asyncio import run_coroutine_threadsafe
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Self
 
 from daskfc.deploy.certificates.signatures import sign
@@ -104,6 +105,7 @@ class Federation(ServerWork):
         self._default_deadline = opened.deadline
         self._deadline = opened.deadline
         self._run: RunSettings | None = None
+        self._name = f"fits-{datetime.now():%Y%m%d-%H%M%S}"
         self._roll_call = RollCall(opened.dask_client)
         self._absences = Absences(self._roll_call, self.parties, opened.deadline)
         self._refusals = Refusals()
@@ -139,7 +141,9 @@ class Federation(ServerWork):
         return cls(open_simulation(data, **options), allow_raw=allow_raw)
 
     @classmethod
-    def connect(cls, cluster: Any, *, allow_raw: bool = False, **options: Any) -> Self:
+    def connect(
+        cls, cluster: Any, *, allow_raw: bool = False, name: str = "", **options: Any
+    ) -> Self:
         """Join a running scheduler, whose workers are parties started with ``daskfc party``.
 
         Parameters
@@ -148,11 +152,14 @@ class Federation(ServerWork):
             A cluster file with ``cluster: existing``, its content, or what is connected already.
         allow_raw : bool
             Whether messages with protection "raw" may leave a party.
+        name : str
+            By which sites call their folders of the runs that follow; by default the time.
         **options
             See `daskfc.federation.driver.opening.open_existing`: clients; and, where the workers
             are plain ones, trusted, stores and policies.
         """
         federation = cls(open_existing(cluster, **options), allow_raw=allow_raw)
+        federation._name = name or federation._name
         federation.pseudonyms, federation.smallest = Pseudonyms.fresh(), BETWEEN_SITES
         try:
             federation._agree()
@@ -280,6 +287,7 @@ class Federation(ServerWork):
                 **({"trusted": True} if self.trusted else {}),
             },
             session="" if session is None else session.public,
+            name=self._name,
         )
         proof = None if files is None else sign(files, signed_content(settings))
         self._deadline = self._default_deadline if deadline_s is None else deadline_s

@@ -20,15 +20,19 @@ class Notice(str):
 
 
 class Stage(str):
-    """The name of a stage, with the plural of what is counted in it, or ""."""
+    """The name of a stage, with the plural of what is counted in it, or "".
 
-    __slots__ = ("unit",)
+    `share` is that of the whole run which is done, in [0, 1]; None where it is not known.
+    """
+
+    __slots__ = ("share", "unit")
     unit: str
+    share: float | None
 
-    def __new__(cls, name: str, unit: str = "") -> Self:
+    def __new__(cls, name: str, unit: str = "", share: float | None = None) -> Self:
         """See the class."""
         stage = super().__new__(cls, name)
-        stage.unit = unit
+        stage.unit, stage.share = unit, share
         return stage
 
     @property
@@ -55,14 +59,22 @@ class _Line:
             return
         self._stage, self._shown = stage, now
         words = stage.with_unit if isinstance(stage, Stage) else stage
-        bar = f'<progress value="{done}" max="{total}"></progress> {done:,} of {total:,}'
-        self._show(f"{escape(words)} {bar if total else '…'}")
+        share = getattr(stage, "share", None)
+        far = f"{done:,} of {total:,}" if total else "…"
+        if share is not None:
+            self._show(f"{escape(words)} {far} {_bar(share, 1)} {share:.0%}")
+        else:
+            self._show(f"{escape(words)} {f'{_bar(done, total)} ' if total else ''}{far}")
 
     def end(self, how: str) -> None:
         self._show(escape(f"{how} after {time.monotonic() - self._began:.1f} s"))
 
     def _show(self, html: str) -> None:
         self._handle.update(self._display.HTML(f"{escape(self._what)}: {html}"))
+
+
+def _bar(done: float, total: int) -> str:
+    return f'<progress value="{done:.4g}" max="{total}"></progress>'
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 import inspect
 import itertools
 import uuid
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from distributed import Client, Future
@@ -60,10 +61,22 @@ class Verbs(ABC):
         self.round = 0
         self._tag = uuid.uuid4().hex[:8]
         self._serial = itertools.count()
+        self._n_started, self._pending = 0, weakref.WeakSet[Any]()
 
     @abstractmethod
     def _running(self) -> RunSettings:
         """Return the run under way; raise when there is none, or when it was refused."""
+
+    @property
+    def n_results(self) -> int:
+        """How many results of steps there were, or were given up, in all runs so far."""
+        for future in [one for one in self._pending if one.done()]:
+            self._pending.discard(future)
+        return self._n_started - len(self._pending)
+
+    def _counted(self, futures: Collection[Any]) -> None:
+        self._n_started += len(futures)
+        self._pending.update(futures)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -317,7 +330,9 @@ class Verbs(ABC):
 
     def _start(self, tasks: Mapping[str, PinnedTask]) -> dict[str, Future]:
         """Start one task at each party, all in one graph."""
-        return dict(zip(tasks, start(self.dask_client, list(tasks.values())), strict=True))
+        futures = start(self.dask_client, list(tasks.values()))
+        self._counted(futures)
+        return dict(zip(tasks, futures, strict=True))
 
     def _compose(
         self, bound: Bound, receivers: Mapping[str, tuple[str, ...]], axes: _Axes
@@ -334,6 +349,7 @@ class Verbs(ABC):
                 handed[party, one] = task
         tasks = {task.key: task for task in (*made.values(), *handed.values())}
         started = start(self.dask_client, [*tasks.values()], [*handed.values()])
+        self._counted(started)
         futures: dict[str, dict[str, Future]] = {party: {} for party in receivers}
         for (party, receiver), future in zip(handed, started, strict=True):
             futures[party][receiver] = future

@@ -16,7 +16,13 @@ from daskfc.errors import InvalidInput
 from daskfc.federation.ledger.narration import Narrates
 from daskfc.federation.messages.declaration import CALLER, SERVER, role_of
 from daskfc.federation.party.last_result import LastResult
-from daskfc.federation.party.workspaces import folder_of_work, folders_of_client, folders_of_run
+from daskfc.federation.party.workspaces import (
+    WORK,
+    folder_of_start,
+    folder_of_work,
+    folders_of_client,
+    folders_of_work,
+)
 from daskfc.folders import check_folder_name
 from daskfc.site import Policy, Refusal
 
@@ -33,7 +39,8 @@ class RunSettings:
     """The settings of a run, which every party gets at its start and no step can change.
 
     Secrets depend on `run_id` and on `start`, new in a resumed run; `pseudonyms` is empty for clear
-    ids. While `driver`, a Dask client, is connected, no other driver begins a run.
+    ids. While `driver`, a Dask client, is connected, no other driver begins a run. `name` is that
+    of the whole run, by which a site calls its folder.
     """
 
     run_id: str
@@ -48,9 +55,16 @@ class RunSettings:
     pseudonyms: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
     session: str = ""
+    name: str = ""
 
     def __post_init__(self) -> None:
-        check_folder_name("run", self.run_id)
+        for name in (self.run_id, *([self.name] if self.name else [])):
+            check_folder_name("run", name)
+        if self.run_id.startswith(WORK):
+            raise InvalidInput(
+                f"the id of a start may not begin with {WORK!r}, as folders do that are found "
+                f"again; got {self.run_id!r}. Choose another."
+            )
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,8 @@ class PartyOptions:
 
     `until` is in seconds since 1970, `bandwidth` in bytes a second, None for no limit. Only calls
     sealed with `driver_key` may hold code; a site's own party has None and runs installed steps
-    only. A start's secrets depend on `secret` and on `nonce`, drawn here.
+    only. A start's secrets depend on `secret` and on `nonce`, drawn here. `keep` is how many runs
+    have folders in `folder`, None for all.
     """
 
     name: str
@@ -67,6 +82,7 @@ class PartyOptions:
     scratch: str
     store: str | None = None
     folder: str | None = None
+    keep: int | None = None
     threads: int = 1
     latency: float = 0.0
     bandwidth: float | None = None
@@ -93,25 +109,29 @@ class PartyOptions:
 
     def run_folder(self) -> Path:
         """Return the folder of this party in the run under way."""
-        if self.run is None:
+        run = self.run
+        if run is None:
             return Path(self.folder or self.scratch)
-        if self.folder is not None and self.role == SERVER and self.run.workspace is not None:
+        if self.folder is not None and self.role == SERVER and run.workspace is not None:
             # Every start has a new run_id, and must find what earlier ones left, as the journal of
             # releases.
-            return folder_of_work(self.folder, self.run.workspace)
+            return folder_of_work(self.folder, run.name, run.workspace, self.submitter)
         if self.folder is not None:
-            return Path(self.folder) / self.run.run_id
-        if self.run.workspace is None:
-            return Path(self.scratch) / self.run.run_id
-        return self._within(self.run.workspace)
+            return folder_of_start(self.folder, run.name, run.run_id)
+        if run.workspace is None:
+            return Path(self.scratch) / run.run_id
+        return self._within(run.workspace)
 
     def folders_of_run(self) -> list[Path]:
         """Return the folders of the party's own workspace in which nothing stays after the run."""
-        if self.folder is None or self.run is None:
+        run = self.run
+        if self.folder is None or run is None:
             return []
         if self.role != SERVER:
             return folders_of_client(self.folder)
-        return [] if self.run.workspace is None else folders_of_run(self.folder, self.run.workspace)
+        if run.workspace is None:
+            return []
+        return folders_of_work(self.folder, run.name, run.workspace, self.submitter)
 
     def durable_folder(self) -> Path:
         """Return the folder that a resumed run finds again under another id."""

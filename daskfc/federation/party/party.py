@@ -48,7 +48,14 @@ from daskfc.federation.party.kept import Kept, came_as, check_arrived, content_o
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import PartyRules
 from daskfc.federation.party.slow_line import SlowLine
-from daskfc.federation.party.workspaces import LEDGER, empty, folders_of_client
+from daskfc.federation.party.workspaces import (
+    LEDGER,
+    LOG,
+    empty,
+    enter,
+    folders_of_client,
+    remove_old_runs,
+)
 from daskfc.federation.steps.calls import (
     StepCall,
     Unreadable,
@@ -119,7 +126,10 @@ class Party:
         self._settings = b"" if self.run is None else signed_content(self.run)
         self.ledger = LedgerFile(self.folder / LEDGER)
         try:
-            make_private(self.folder)
+            if self.run is None or self.options.folder is None:
+                make_private(self.folder)
+            else:
+                enter(self.folder)
             if self.run is not None:
                 key = LedgerKey.of_folder(self.options.durable_folder())
                 self.ledger = LedgerFile(self.ledger.path, key)
@@ -129,7 +139,7 @@ class Party:
         self._receipts = Receipts(self.name, self.ledger)
         self.rules = PartyRules(self.options, self.store)
         self._uploaded: int | None = None
-        handler = PrivateLog(self.folder / "party.log", delay=True)
+        handler = PrivateLog(self.folder / LOG, delay=True)
         # The full text of an error stays at the party: it may hold values.
         for name in _LOGGERS:
             target = logging.getLogger(name)
@@ -140,10 +150,12 @@ class Party:
         logging.captureWarnings(True)
 
     def _sweep_earlier_runs(self) -> None:
-        """Remove files of earlier runs, which no later start uses, except ledgers and logs."""
-        if self.options.folder is not None and self.options.role == "client":
-            earlier = folders_of_client(self.options.folder)
-            empty(folder for folder in earlier if folder != self.folder)
+        """Remove files of earlier runs, except ledgers and logs, and old runs with these."""
+        base = self.options.folder
+        if base is not None and self.options.role == "client":
+            empty(folder for folder in folders_of_client(base) if folder != self.folder)
+        if base is not None and self.options.keep is not None:
+            remove_old_runs(base, self.options.keep, self.folder)
 
     def store(self) -> "ClientStore":
         """Return this client's store; StoreError when it is another's, or was rewritten."""

@@ -227,11 +227,13 @@ class Rehearsal(Federation):
         return made
 
     def _start(self, tasks: Mapping[str, Any]) -> dict[str, Any]:
+        self._n_started += len(tasks)
         return dict(tasks)
 
     def _compose(
         self, bound: Bound, receivers: Mapping[str, tuple[str, ...]], axes: Mapping[str, int] | None
     ) -> dict[str, dict[str, Any]]:
+        self._n_started += sum(map(len, receivers.values()))
         return {
             party: self._envelopes(self._made(party, bound), bound.step, those, axes)
             for party, those in receivers.items()

@@ -38,6 +38,7 @@ def serve_party(
     nthreads: int = 1,
     blas_threads: int | None = None,
     workspace: str | None = None,
+    keep: int | None = None,
     security: SecurityFiles | None = None,
     host: str | None = None,
     port: int = 0,
@@ -75,6 +76,9 @@ def serve_party(
     workspace : str, optional
         Folder of this party on this machine, for its ledger, log and checkpoints. Without one they
         are in a folder that is removed when the party ends.
+    keep : int, optional
+        How many runs have folders there; those of older ones are removed as another begins, but
+        for what a server needs to resume one. All by default.
     security : SecurityFiles, optional
         Certificates for ``tls://``.
     host : str, optional
@@ -132,6 +136,11 @@ def serve_party(
             f"the policy of party {name!r} counts over runs, and nothing says where. Give --state "
             "or --workspace."
         )
+    if keep is not None and (keep < 1 or workspace is None):
+        raise InvalidInput(
+            f"party {name!r} can keep the folders of at least one run in its workspace; got --keep "
+            f"{keep}{' and no --workspace' if workspace is None else ''}. Correct it."
+        )
     if metrics is not None:
         check_metrics(metrics)
     held = None
@@ -157,6 +166,7 @@ def serve_party(
             scratch=str(scratch),
             store=store,
             folder=str(scratch) if workspace is None else workspace,
+            keep=keep,
             threads=limits.threads(),
             narrates=narrates,
             metrics=metrics,

@@ -20,10 +20,11 @@ from daskfc.runs.pipeline.methods import STABILITY
 from daskfc.secure.prepare import Prepared
 from daskfc.seeds import fresh_seed, integer_seed
 
-__all__ = ["choose_n_clusters"]
+__all__ = ["SEEDS", "choose_n_clusters"]
 
 _GAP = "gap"
-_SEEDS = 3  # ours: fits that are compared with each other, for each number of clusters
+SEEDS = 3
+"""Fits (ours) that are compared with each other, for each number of clusters."""
 _AS_STABLE = 0.02  # ours: adjusted Rand indices that are nearer than this count as equal
 _SHARE = 0.1  # ours: shift in deviations of a column; 0.05 separates clear clusters less well
 
@@ -54,7 +55,7 @@ def choose_n_clusters(
         k = _first_enough(scores, errors) if by == _GAP else _best(scores, by)
         return Choice(k, by, scores, ledger_frame(federation.ledger), errors)
     first = fresh_seed() if estimator.random_state is None else int(estimator.random_state)
-    seeds = list(seeds) or list(range(first, first + _SEEDS))
+    seeds = list(seeds) or list(range(first, first + SEEDS))
     fit = fitting or _fitting_of(federation, estimator)
     agreement: dict[int, float] = {}
     ledgers: list[pd.DataFrame] = []

@@ -5,14 +5,16 @@ import shutil
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from daskfc.errors import ClusterError, InvalidInput
 from daskfc.federation import Federation
-from daskfc.federation.driver.stage import Notice
+from daskfc.federation.driver.stage import Notice, Stage
 from daskfc.runs.execution.fitting import Fits
 from daskfc.runs.execution.opening import settle
 from daskfc.runs.execution.results import profiles_of, write_results
+from daskfc.runs.execution.whole import Whole, steps_of
 from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.evaluate import NO_METRICS, true_labels
 from daskfc.runs.outcome.failures import RunFailed, same_again, sentence_of
@@ -65,9 +67,16 @@ def _record_failure(
 
 
 def execute(
-    folder: RunFolder, record: Mapping[str, Any], checked: CheckedPipeline, tell: Progress
+    folder: RunFolder,
+    record: Mapping[str, Any],
+    checked: CheckedPipeline,
+    told: Progress,
+    *,
+    watched: bool = False,
 ) -> None:
     """Carry out the run of a claimed folder, without repeating fits that are done.
+
+    Where somebody is told of its progress, a plan says how many steps it has.
 
     Raises InvalidInput or ClusterError if nothing was started; the folder of a run that never
     started is then deleted. Raises RunFailed or KeyboardInterrupt if the run broke off later; its
@@ -80,9 +89,12 @@ def execute(
     log.info("run %s begins", record["run_id"])
     try:
         pipeline = checked.pipeline
+        told(Stage("starting the workers", share=0.0), 0, 0)
+        tell = Whole(told, checked, steps_of(record, checked) if watched else {})
         tell("starting the workers", 0, 0)
         with open_federation(record, checked) as federation:
             opened = True
+            tell.follow(federation)
             if pipeline.smallest is not None:
                 federation.smallest = pipeline.smallest
             if federation.dashboard_link:
@@ -105,14 +117,17 @@ def execute(
             if choice is not None:
                 others["choice"] = choice.ledger
             found = fits.run(federation)
+            federation.on_progress = tell
             truth = NO_METRICS
             if pipeline.metrics:
                 tell("scoring", 0, 0)
                 federation.workspace = str((work / "evaluation").absolute())
                 asked = "metrics" in pipeline.model_fields_set
-                truth = true_labels(federation, found[0].labels, asked=asked)
+                with tell.part("evaluation"):
+                    truth = true_labels(federation, found[0].labels, asked=asked)
                 others["evaluation"] = ledger_frame(federation.ledger)
-            profiles, missing = profiles_of(federation, checked.profile, found[0].labels)
+            with tell.part("profiles") if checked.profile is not None else nullcontext():
+                profiles, missing = profiles_of(federation, checked.profile, found[0].labels)
             if missing:
                 tell(Notice(f"Note: {missing}"), 0, 0)
             if profiles is not None:
@@ -124,6 +139,7 @@ def execute(
             "n_clusters_choice": {} if choice is None else choice.as_dict(),
         }
         write_results(folder, fits.checked, found, truth, total_s, others, made, missing)
+        tell.end()
     except BaseException as error:
         if isinstance(error, InvalidInput | ClusterError) and not opened:
             if not record.get("started"):

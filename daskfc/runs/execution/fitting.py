@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,11 +16,11 @@ from daskfc.federation import Federation
 from daskfc.federation.driver.stage import Stage
 from daskfc.runs.execution.choice import choose_n_clusters
 from daskfc.runs.execution.models import keep_model
+from daskfc.runs.execution.whole import Whole, choice_of
 from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.fits import Choice, Fit, FitShelf, folder_name
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.pipeline.methods import CheckedPipeline
-from daskfc.runs.pipeline.parties import Progress
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.report.figures import thinned
 
@@ -32,7 +33,7 @@ class Fits:
     """The fits of a run, one after the other; finished fits are kept."""
 
     def __init__(
-        self, checked: CheckedPipeline, folder: RunFolder, shelf: FitShelf, progress: Progress
+        self, checked: CheckedPipeline, folder: RunFolder, shelf: FitShelf, progress: Whole
     ) -> None:
         self.checked = checked
         self.folder = folder
@@ -66,11 +67,13 @@ class Fits:
         fit = self._shelf.get(tried or method, seed)
         if fit is not None:
             log.info("%s, seed %d: done before, kept", tried or method, seed)
+            self.progress.skip(method)
             return fit
         model = clone(model).set_params(random_state=seed)
         if not tried:
             self._begin(model, method, seed)
-        made = self._fit(federation, model, method, seed, tried=bool(tried))
+        with self.progress.part(method):
+            made = self._fit(federation, model, method, seed, tried=bool(tried))
         fit = replace(made, method=tried or method)
         self._shelf.put(fit)
         if not tried:
@@ -84,7 +87,7 @@ class Fits:
         if not choices:
             return None
         method, seed = pipeline.method, pipeline.seeds[0]
-        found = self._shelf.get_choice(seed)
+        found, fits = self._shelf.get_choice(seed), choice_of(self.checked)
         if found is None:
             candidates = list(choices)
             told = f"choosing the number of clusters from {candidates[0]} to {candidates[-1]}"
@@ -99,10 +102,15 @@ class Fits:
                 fit = self._kept_or_made(federation, method, choices[k].own, seed, tried=name)
                 return fit.labels, fit.ledger
 
-            found = choose_n_clusters(
-                federation, clone(self.checked.own), candidates, fitting=fitted, **pipeline.choose
-            )
+            own = clone(self.checked.own)
+            with self.progress.part("choice") if "choice" in fits else nullcontext():
+                found = choose_n_clusters(
+                    federation, own, candidates, fitting=fitted, **pipeline.choose
+                )
             self._shelf.put_choice(found, seed)
+        else:
+            for part, n in fits.items():
+                self.progress.skip(part, n)
         log.info("%d clusters, by %s", found.n_clusters, found.by)
         self.checked = choices[found.n_clusters]
         return found

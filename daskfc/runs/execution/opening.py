@@ -10,10 +10,10 @@ from daskfc.federation.driver.agreement import agree_on_pseudonyms
 from daskfc.federation.driver.stage import Notice
 from daskfc.federation.identity.pseudonyms import pseudonyms_of
 from daskfc.folders import write_private
+from daskfc.runs.execution.whole import Whole
 from daskfc.runs.outcome.communication import ledger_frame
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.pipeline.methods import CheckedPipeline
-from daskfc.runs.pipeline.parties import Progress
 from daskfc.secure.prepare import PreparationWarning
 
 __all__ = ["settle"]
@@ -22,13 +22,13 @@ log = logging.getLogger("daskfc.runs")
 
 
 def settle(
-    folder: RunFolder, federation: Federation, checked: CheckedPipeline, tell: Progress
+    folder: RunFolder, federation: Federation, checked: CheckedPipeline, tell: Whole
 ) -> dict[str, pd.DataFrame]:
     """Settle names and preparation, keep both in ``run.json``, and return all messages by step."""
     told = {"opening": _name_samples(folder, federation, checked)}
     if checked.prepare.steps:
         tell("preparing the features", 0, 0)
-        with warnings.catch_warnings():
+        with tell.part("preparation"), warnings.catch_warnings():
             warnings.simplefilter("ignore", PreparationWarning)  # for the run's summary
             prepared = checked.prepare.fit(federation)
         for sentence in prepared.warnings:

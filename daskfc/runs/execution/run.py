@@ -155,7 +155,8 @@ folder of a run, for example runs/<name>.
             try:
                 with folder.logging():
                     checked, self._checked = self._checked, None  # a second attempt makes its own
-                    execute(folder, record, checked or checked_again(record), tell)
+                    checked, watched = checked or checked_again(record), told is not None
+                    execute(folder, record, checked, tell, watched=watched)
             finally:
                 # Only resuming needs it; the server's distances are the data up to a rigid motion.
                 if folder.is_done:

@@ -1,7 +1,6 @@
 """Runs that a timer starts: one run per key, and removal of old runs."""
 
 import shutil
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from daskfc.errors import InvalidInput, RunHeld
-from daskfc.folders import check_folder_name
+from daskfc.folders import check_folder_name, remove_at_once
 from daskfc.runs.execution.run import Run, prepare
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.pipeline.config import load_pipeline
@@ -200,10 +199,7 @@ def remove_old_runs(runs_dir: str | PathLike[str], run_key: str, keep: int) -> l
     for _, folder in ended[keep:]:
         with suppress(RunHeld), folder.claim():
             if _is_over(folder.record):
-                # At once: what is half removed must not look like a run.
-                gone = root / f"{_REMOVED}{uuid.uuid4().hex}"
-                folder.path.rename(gone)
-                shutil.rmtree(gone, ignore_errors=True)
+                remove_at_once(folder.path, _REMOVED)
                 removed.append(folder.path.name)
     return removed
 

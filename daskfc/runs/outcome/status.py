@@ -14,19 +14,24 @@ import pandas as pd
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.driver.stage import Notice, Stage
+from daskfc.folders import write_whole
 from daskfc.runs.outcome.folder import RunFolder
 
-__all__ = ["STATES", "KeptProgress", "list_runs", "read_progress", "status_of"]
+__all__ = [
+    "STATES", "KeptProgress", "list_runs", "note_not_started", "read_progress", "status_of",
+]  # fmt: skip
 
-STATES = ("running", "broke off", "failed", "done")
-"""Of a run: a process carries it out; it can be resumed; it cannot; it has its results."""
+STATES = ("running", "broke off", "failed", "done", "not started")
+"""Of a run: a process carries it out; it can be resumed; it cannot; it has its results; none."""
 
 _PROGRESS = "progress.json"
+_NOT_STARTED = ".not-started.jsonl"
+_NOTES = 100  # ours: nights that are remembered
 _EVERY_S = 1.0
 
 _COLUMNS = (
     "name", "state", "created", "method", "clusters", "score", "silhouette", "seconds", "bytes",
-    "epsilon",
+    "epsilon", "why",
 )  # fmt: skip
 
 
@@ -48,6 +53,7 @@ class KeptProgress:
         words = stage.with_unit if isinstance(stage, Stage) else str(stage)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         content = {"stage": words, "done": done, "total": total, "at": now, "pid": os.getpid()}
+        content["share"] = getattr(stage, "share", None)
         partial = self._path.with_name(f".{_PROGRESS}-{os.getpid()}")
         with suppress(OSError):  # a disk that is full ends the run where results are written
             partial.write_text(json.dumps(content), encoding="utf-8")
@@ -76,7 +82,7 @@ def status_of(folder: str | PathLike[str]) -> dict[str, Any]:
     dict
         ``name``, ``state`` (one of `STATES`), ``created``, ``method``, ``error``, the figures of
         `list_runs` and, while it runs, ``progress``: ``stage``, ``done``, ``total`` (0 where it is
-        not known), ``at`` (the time) and ``pid``.
+        not known), ``share`` (of the whole run, None where not known), ``at`` (the time), ``pid``.
 
     Raises
     ------
@@ -115,8 +121,9 @@ def list_runs(runs_dir: str | PathLike[str] = "runs") -> pd.DataFrame:
     pandas.DataFrame
         A row a run: ``name``, ``state``, ``created``, ``method``, ``clusters``, ``score`` (of the
         run's method by its first metric, as text with the metric's name), ``silhouette``,
-        ``seconds`` (of the whole run), ``bytes`` (payload of one fit) and ``epsilon`` (of all fits,
-        where there was noise). None where a run has no such value.
+        ``seconds`` (of the whole run), ``bytes`` (payload of one fit), ``epsilon`` (of all fits,
+        where there was noise) and ``why`` it ended or did not start. None where a run has no such
+        value. A run of a key that did not start has a row until it does.
 
     Raises
     ------
@@ -139,8 +146,32 @@ def list_runs(runs_dir: str | PathLike[str] = "runs") -> pd.DataFrame:
             folder = RunFolder(file.parent)
             record = folder.record
             rows.append(_figures(folder, record, _state(record, folder)))
+    there = {row["name"] for row in rows}
+    rows += [row for name, row in _not_started(root).items() if name not in there]
     rows.sort(key=lambda row: str(row["created"]), reverse=True)
     return pd.DataFrame(rows, columns=list(_COLUMNS), dtype=object)
+
+
+def note_not_started(runs_dir: str | PathLike[str], name: str, why: str) -> None:
+    """Remember, beside runs that are there, that one did not start, if that can be written."""
+    path = Path(fspath(runs_dir)) / _NOT_STARTED
+    note = {"name": name, "created": datetime.now(UTC).isoformat(timespec="seconds"), "why": why}
+    with suppress(OSError):
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        kept = [*lines[1 - _NOTES :], json.dumps(note, ensure_ascii=False)]
+        write_whole(path, "".join(f"{line}\n" for line in kept).encode())
+
+
+def _not_started(root: Path) -> dict[str, dict[str, Any]]:
+    """Return a row for each run that did not start, by name, the last of its notes."""
+    rows = {}
+    with suppress(OSError):
+        for line in (root / _NOT_STARTED).read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError, KeyError, TypeError):  # changed by hand
+                note = json.loads(line)
+                told = {key: str(note[key]) for key in ("name", "created", "why")}
+                rows[told["name"]] = dict.fromkeys(_COLUMNS) | told | {"state": "not started"}
+    return rows
 
 
 def _state(record: Mapping[str, Any], folder: RunFolder) -> str:
@@ -172,4 +203,5 @@ def _figures(folder: RunFolder, record: Mapping[str, Any], state: str) -> dict[s
         "seconds": (summary.get("timing") or {}).get("total_s", record.get("elapsed_s")),
         "bytes": (summary.get("communication") or {}).get("payload_bytes"),
         "epsilon": noise.get("epsilon_of_all_fits"),
+        "why": record.get("error") if state in ("broke off", "failed") else None,
     }

@@ -10,6 +10,7 @@ from daskfc.deploy import ClusterConfig, load_cluster
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
 from daskfc.federation.driver.opening import who_takes_part
+from daskfc.federation.driver.stage import Stage
 from daskfc.runs.pipeline.config import Pipeline, load_pipeline
 from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.stores import ClientStore, load_storage
@@ -66,13 +67,13 @@ def locate(
         return Located(check_pipeline(checked.pipeline, n_clients=len(names)), where, found)
     if loaded is None:
         raise InvalidInput(
-            "a run on workers that it starts itself needs to know whose data. Give "
-            "--storage storage/digits.yaml (in Python: storage=...)."
+            "a run on workers that it starts itself needs to know whose data. Give --storage "
+            f"{_storage_here()} (in Python: storage=...)."
         )
 
     def told(done: int, total: int) -> None:
         if progress is not None:
-            progress("building the stores", done, total)
+            progress(Stage("building the stores", share=0.0), done, total)
 
     imputes = "impute" in [name for name, _ in checked.prepare.steps]
     urls = loaded.ensure(progress=told, gaps=imputes)
@@ -85,6 +86,11 @@ def locate(
         **sizes,
     }
     return Located(check_pipeline(checked.pipeline, **sizes, stores=stores), where, found, stores)
+
+
+def _storage_here() -> str:
+    """Return the storage files that are where an example puts its own, for a sentence."""
+    return " or ".join(sorted(map(str, Path("storage").glob("*.yaml")))[:3]) or "FILE"
 
 
 def _check_unchanged(record: Mapping[str, Any]) -> None:
@@ -107,7 +113,8 @@ def open_federation(record: Mapping[str, Any], checked: CheckedPipeline) -> Fede
     if where.cluster == "local":
         urls = {name: client["store"] for name, client in clients.items()}
         return Federation.local(urls, cluster=where, allow_raw=allow_raw)
-    federation = Federation.connect(where, clients=list(clients) or None, allow_raw=allow_raw)
+    named = {"clients": list(clients) or None, "name": record["run_id"]}
+    federation = Federation.connect(where, allow_raw=allow_raw, **named)
     try:
         _check_same_builds(record, federation)
         check_pipeline(

@@ -33,7 +33,7 @@ from daskfc.secure.prepare import PreparationWarning, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
-__all__ = ["Plan", "Planned", "check_memory", "plan", "surely_below"]
+__all__ = ["Plan", "Planned", "check_memory", "plan", "planned_steps", "surely_below"]
 
 # Ours, generous bounds on one step: arrays of n x n, copies of all samples, and the process with
 # a network's; a run within them need not be planned.
@@ -59,6 +59,7 @@ class Planned:
     name: str
     fits: int = 1
     refused: str = ""
+    steps: int = 0
     ledger: pd.DataFrame = field(default_factory=pd.DataFrame)
     rounds: int = 0
     delays: int = 0
@@ -259,6 +260,16 @@ def check_memory(
             raise ResourceRefused(part.too_large)
 
 
+def planned_steps(
+    checked: CheckedPipeline, stores: Mapping[str, ClientStore], cluster: ClusterConfig
+) -> dict[str, int]:
+    """Return the results of steps in one fit of each part; 0 for a part without a plan."""
+    if checked.choices:
+        checked = checked.choices[max(checked.choices)]
+    parts = _parts(checked, stores, _limits(cluster, stores))
+    return {part.name: part.steps for part in parts}
+
+
 def surely_below(stores: Mapping[str, ClientStore]) -> int:
     """Return an upper bound, in bytes, on the memory of any party in any run on these stores."""
     n_bytes = sum(store.n_samples * store.n_features * 8 for store in stores.values())
@@ -369,6 +380,7 @@ def _of_method(
 def _planned(name: str, rehearsal: Rehearsal, **told: Any) -> Planned:
     return Planned(
         name,
+        steps=rehearsal.n_results,
         ledger=ledger_frame(rehearsal.ledger),
         rounds=rehearsal.round,
         delays=rehearsal.depth,

@@ -54,7 +54,7 @@ class Origin:
         """What the store records of it."""
         return {"storage_digest": self.digest, "source_fingerprint": self.fingerprint}
 
-    def is_past(self, name: str, store: ClientStore) -> bool:
+    def is_past(self, name: str, store: ClientStore, file: str) -> bool:
         """Return whether a store is to follow an edit of the storage file; raise if that loses.
 
         Nothing is lost where its files are those that it was made from, or scikit-learn's, no
@@ -75,7 +75,7 @@ class Origin:
         raise StoreError(
             f"client {name!r}: the store {store.url} was made from {what}"
             f"{''.join(f', and {one}' for one in more)}; build again with 'daskfc stores build "
-            "--overwrite', or choose another root."
+            f"{file} --overwrite', choose another root, or give the storage file another name."
         )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
 from daskfc.checks import Section, checked
@@ -21,16 +21,17 @@ from daskfc.stores.building.building import (
     write_own,
     write_shares,
 )
+from daskfc.stores.building.paths import Paths
 from daskfc.stores.dealing.config import ClientConfig, LayoutConfig, PartitionConfig, SourceConfig
 from daskfc.stores.dealing.dealing import deal
 from daskfc.stores.dealing.names import client_name
 from daskfc.stores.dealing.views import view_clients
-from daskfc.stores.layout.layout import digest_of, positions_of_repeats
+from daskfc.stores.layout.layout import digest_of
 from daskfc.stores.layout.locations import resolve_url
 from daskfc.stores.layout.staging import store_exists, unfinished
 from daskfc.stores.sources.readers import check_source, open_source, view_names
 from daskfc.stores.store.client import ClientStore
-from daskfc.stores.store.together import check_owner, check_together
+from daskfc.stores.store.together import check_ids_apart, check_owner, check_together
 from daskfc.yaml_files import read_mapping
 
 __all__ = ["Storage", "load_storage"]
@@ -74,6 +75,8 @@ class Storage(Section):
     root: str | None = Field(default=None, min_length=1)
     clients: dict[str, ClientConfig] | None = Field(default=None, min_length=1)
     _name: str = PrivateAttr(default="")
+    _file: str = PrivateAttr(default="STORAGE")
+    _written: Storage | None = PrivateAttr(default=None)  # with the paths of the file
 
     @field_validator("clients", mode="before")
     @classmethod
@@ -135,7 +138,8 @@ class Storage(Section):
     @property
     def digest(self) -> str:
         """SHA-256 of the resolved file without its root, for provenance."""
-        return digest_of(self.model_dump(mode="json", exclude_none=True, exclude={"root"}))
+        written = self._written or self  # not where the file lies
+        return digest_of(written.model_dump(mode="json", exclude_none=True, exclude={"root"}))
 
     def client_names(self) -> tuple[str, ...]:
         """Return the names of the clients.
@@ -270,9 +274,9 @@ class Storage(Section):
         """Return the origins of the stores that are built here."""
         if self.source is not None:
             return dict.fromkeys(urls, Origin.of(self.source, self.digest))
-        origins = {}
+        origins, written = {}, (self._written or self)._own_sources()
         for name, source in self._own_sources().items():
-            told: dict[str, BaseModel] = {"source": source, "layout": self.layout}
+            told: dict[str, BaseModel] = {"source": written[name], "layout": self.layout}
             plain = {k: v.model_dump(mode="json", exclude_none=True) for k, v in told.items()}
             origins[name] = Origin.of(source, digest_of(plain))
         return origins
@@ -311,7 +315,7 @@ class Storage(Section):
         for name, origin in origins.items():
             if name in half or not store_exists(urls[name]):
                 missing[name] = urls[name]
-            elif origin.is_past(name, ClientStore.open(urls[name])):
+            elif origin.is_past(name, ClientStore.open(urls[name]), self._file):
                 missing[name], past = urls[name], True
         if missing:
             self._write(urls, missing, past or bool(half), progress, gaps)
@@ -402,20 +406,8 @@ class Storage(Section):
             clients that hold different samples.
         """
         stores = self._opened(root, verify=True)
-        if check_together(stores) != "samples":
-            return  # clients share samples, and those of one view were compared
-        names = list(stores)
-        ids = [store.sample_ids() for store in stores.values()]
-        repeats = positions_of_repeats(np.concatenate(ids))
-        if repeats is not None:
-            ends = np.cumsum([len(part) for part in ids])
-            first, second = (
-                names[int(np.searchsorted(ends, row, side="right"))] for row in repeats[:2]
-            )
-            raise StoreError(
-                f"storage {self.name!r}: sample ids must differ across clients; got {repeats[2]} "
-                f"repeated, clients {first!r} and {second!r} share one. Correct their sources."
-            )
+        if check_together(stores) == "samples":  # else those of one view were compared
+            check_ids_apart(stores, f"storage {self.name!r}")
 
     def inspect(self, root: str | None = None) -> list[dict[str, Any]]:
         """Describe every client's store.
@@ -457,7 +449,9 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     ------
     InvalidInput
         For a missing file, bad YAML, unknown keys, wrong types and impossible values, naming file,
-        key, rule, value and the fix.
+        key, rule, value and the fix; and for a path that is there from the file's folder, where
+        relative paths start, and from the working directory, where they once did. What is there
+        from the latter alone is used, with a `StoragePathWarning`.
 
     Examples
     --------
@@ -475,6 +469,11 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
         keys = "the keys source and partition, or clients"
         document, where = read_mapping(source, "storage", keys=keys), str(source)
         name = Path(source).stem
-    storage = checked(Storage, document, where)
-    storage._name = name
+    written = checked(Storage, document, where)
+    written._name = name
+    if isinstance(source, Mapping):
+        return written
+    meant = Paths(where).meant(written.source, written.clients, written.root)
+    storage = written.model_copy(update=meant)
+    storage._written, storage._file = written, shlex.quote(str(source))
     return storage

@@ -56,8 +56,8 @@ def matching_files(path: str) -> list[str]:
         return [path]  # a file's own name
     if not found:
         raise StoreError(
-            f"{path}: no file matches; correct source.path (relative paths start at the working "
-            "directory)."
+            f"{path}: no file matches; correct source.path (relative paths start at the folder of "
+            "the storage file, and in a command at the working directory)."
         )
     return found if local_path(path) is not None else [fs.unstrip_protocol(name) for name in found]
 

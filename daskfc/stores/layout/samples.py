@@ -296,7 +296,7 @@ def reading(path: str, format_name: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise StoreError(
             f"{path}: the source file is not there; correct source.path (relative paths start at "
-            f"the working directory)."
+            "the folder of the storage file, and in a command at the working directory)."
         ) from error
     except Exception as error:  # libraries raise anything for files that others made
         raise StoreError(

@@ -14,6 +14,7 @@ __all__ = [
     "SPLITS",
     "Split",
     "check_columns",
+    "check_ids_apart",
     "check_owner",
     "check_samples",
     "check_together",
@@ -221,3 +222,19 @@ def _check_apart(clients: Mapping[str, np.ndarray]) -> None:
                 f"have the same columns and share {shared} of {len(others)} samples. Drop the "
                 "copies, or give the columns of another view other names."
             )
+
+
+def check_ids_apart(stores: Mapping[str, ClientStore], where: str) -> None:
+    """Raise StoreError if two clients' samples have one id; `where` begins the sentence."""
+    names = list(stores)
+    ids = [store.sample_ids() for store in stores.values()]
+    repeats = positions_of_repeats(np.concatenate(ids))
+    if repeats is not None:
+        ends = np.cumsum([len(part) for part in ids])
+        first, second = (
+            names[int(np.searchsorted(ends, row, side="right"))] for row in repeats[:2]
+        )
+        raise StoreError(
+            f"{where}: sample ids must differ across clients; got {repeats[2]} repeated, clients "
+            f"{first!r} and {second!r} share one. Correct their sources."
+        )

@@ -158,5 +158,6 @@ def test_a_server_with_a_folder_of_its_own_finds_the_list_of_an_earlier_start(tm
     again = opened(folder("start-2", "/night/a/FedSC"))
     np.testing.assert_array_equal(again.releases(), [2.0])
     assert opened(folder("start-3", "/night/b/FedSC")).releases().size == 0
-    assert folder("start-1", None) == tmp_path / "start-1"
-    assert folder("start-1", "/night/a/FedSC", role="client") == tmp_path / "start-1"
+    own = tmp_path / "runs" / "unnamed" / "start-1"
+    assert folder("start-1", None) == own
+    assert folder("start-1", "/night/a/FedSC", role="client") == own

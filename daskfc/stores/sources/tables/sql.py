@@ -1,13 +1,14 @@
 """The result of a query: of a SQLite or DuckDB file, or of a database that SQLAlchemy reaches.
 
-The query runs once and its result is held in memory, since a second one might see other rows. It
-runs read-only where the driver can (SQLite, DuckDB, PostgreSQL), and nothing is committed anywhere.
+The query runs once, since a second one might see other rows, and its result is copied, a batch of
+rows at a time, into a file without a name (`copied`). It runs read-only where the driver can
+(SQLite, DuckDB, PostgreSQL), and nothing is committed anywhere.
 What a database says of rows or of a connection may hold values or names of users, so it is in no
 error; what it says while it plans the query speaks of the query and the names of columns alone.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,12 @@ from daskfc.errors import StoreAway, StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import expand, local_path
 from daskfc.stores.sources.source import from_extra
-from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile
+from daskfc.stores.sources.tables.copied import BATCH, Copied
+from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Table, TableFile
 
 __all__ = ["Sql"]
 
+_VECTOR = 2048  # rows that DuckDB has in one
 _PLANS = ("sqlite", "duckdb", "postgresql", "mysql", "mariadb")  # they know EXPLAIN before a query
 
 
@@ -41,20 +44,32 @@ class Sql(Table):
             )
         with _connected(source) as (kind, connection):
             if kind in _PLANS:
-                _told(source, kind, connection, f"EXPLAIN {source.sql}", planned=True)
-            frame = _told(source, kind, connection, source.sql)
-        return Held(frame)
+                explained = _batches(kind, connection, f"EXPLAIN {source.sql}")
+                list(_told(source, explained, planned=True))
+            if kind not in ("sqlite", "duckdb"):  # else its driver fetches all rows at once
+                connection = connection.execution_options(stream_results=True)
+            return Copied(_told(source, _batches(kind, connection, source.sql)))
+
+
+def _batches(kind: str, connection: Any, query: str) -> Iterator[pd.DataFrame]:
+    """Yield the result of a query, at least one frame with its columns."""
+    if kind != "duckdb":
+        yield from pd.read_sql_query(query, connection, chunksize=BATCH)
+        return
+    result = connection.execute(query)
+    frame = result.fetch_df_chunk(BATCH // _VECTOR)
+    yield frame
+    while len(frame):
+        frame = result.fetch_df_chunk(BATCH // _VECTOR)
+        yield frame
 
 
 def _told(
-    source: SourceConfig, kind: str, connection: Any, query: str, planned: bool = False
-) -> pd.DataFrame:
-    """Return the result of a query; what the database says of it is told if it is a plan alone."""
+    source: SourceConfig, frames: Iterable[pd.DataFrame], planned: bool = False
+) -> Iterator[pd.DataFrame]:
+    """Yield frames of a query; what the database says of it is told if it is a plan alone."""
     try:
-        if kind != "duckdb":
-            return pd.read_sql_query(query, connection)
-        found: pd.DataFrame = connection.execute(query).df()
-        return found
+        yield from frames
     except MemoryError:
         raise
     except Exception as error:
