@@ -82,8 +82,7 @@ def offered(
     members: tuple[str, ...], tag: str, secret: SecretKey, party: str
 ) -> dict[str, PublicKeys]:
     """Send a public key for this computation to the two other members."""
-    own = np.frombuffer(_key_pair(secret, _name(tag, members)).public, dtype=np.uint8)
-    message = PublicKeys(own.reshape(1, 32).copy())
+    message = PublicKeys.of(_key_pair(secret, _name(tag, members)).public)
     return {member: message for member in members if member != party}
 
 
