@@ -34,12 +34,13 @@ def federation(urls):
         yield running
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("params", "same"),
     [
         ({}, {}),
         ({"averaging": "plain"}, {}),
+        ({"averaging": "shared"}, {}),
         ({"weighting": "uniform", "rounds": 2}, {"uniform": True, "rounds": 2}),
         ({"rounds": 4, "local_steps": 5}, {"rounds": 4, "steps": 5}),
         ({"start": "normal", "stale_pair": True}, {"start": "normal", "stale": True}),
@@ -163,8 +164,13 @@ def test_what_ended_the_rounds_ends_them_again(federation, monkeypatch, tmp_path
     np.testing.assert_array_equal(again.labels_, first.labels_)
 
 
-def test_a_client_that_sleeps_through_a_round_is_left_out_of_it(federation, urls, monkeypatch):
-    pid = federation.processes.pid("client-2")
+@pytest.mark.parametrize(
+    ("averaging", "sleeps"), [("recovering", "client-2"), ("shared", "client-3")]
+)
+def test_a_client_that_sleeps_through_a_round_is_left_out_of_it(
+    federation, urls, monkeypatch, averaging, sleeps
+):
+    pid = federation.processes.pid(sleeps)
 
     def sleep_and_wake(stage, done, total):
         if (stage, done) == ("averaging", 1):
@@ -174,10 +180,10 @@ def test_a_client_that_sleeps_through_a_round_is_left_out_of_it(federation, urls
 
     monkeypatch.setattr(federation, "on_progress", sleep_and_wake)
     try:
-        model = FedSC(K, averaging="recovering", rounds=3, patience_s=2.0).fit(federation)
+        model = FedSC(K, averaging=averaging, rounds=3, patience_s=2.0).fit(federation)
     finally:
         os.kill(pid, signal.SIGCONT)
-    others = [name for name in ROWS if name != "client-2"]
+    others = [name for name in ROWS if name != sleeps]
     found = in_one_place(urls, rounds=3, active=[list(ROWS), others, list(ROWS)])
     np.testing.assert_array_equal(model.labels_.values, found)
 
