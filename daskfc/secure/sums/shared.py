@@ -38,12 +38,13 @@ def aggregators_of(clients: tuple[str, ...], n_colluding: int) -> tuple[str, ...
 
 
 def _partners(clients: tuple[str, ...], n_colluding: int) -> dict[str, tuple[str, ...]]:
-    """Return with whom each client has a key: aggregators with all, the others with these."""
+    """Return to whom each client sends its key: aggregators to all, the others to these.
+
+    Aggregators send themselves one too: all clients then derive keys from as many messages, which
+    is in the digest of what they were told.
+    """
     those = aggregators_of(clients, n_colluding)
-    return {
-        one: tuple(other for other in (clients if one in those else those) if other != one)
-        for one in clients
-    }
+    return {one: clients if one in those else those for one in clients}
 
 
 class ShareKeys(PairKeys):
@@ -176,6 +177,7 @@ class SharedSum(EnduringSum):
         self._serial = count()
         self._public: PerClient[PerClient[Sent[PublicKeys]]] | None = None
         self._keys: PerClient[Local[ShareKeys]] | None = None
+        self._held: PerClient[Local[ShareKeys]] | None = None  # by aggregators: of all clients
 
     def prepare(self) -> None:
         """Have clients and aggregators exchange keys; see `Aggregation`."""
@@ -199,7 +201,7 @@ class SharedSum(EnduringSum):
             those = self.arrived(PerClient({n: one for n, one in sent.items() if n not in late}))
             there = federation.on_server(gathered, those, tag, tuple(those))
         told = federation.tell(announced, there, self.clients, clients=self.aggregators)
-        masks = federation.ask(opened, told, keys, clients=self.aggregators)
+        masks = federation.ask(opened, told, self._held, clients=self.aggregators)
         return federation.on_server(shared_total, there, masks, ring, self.aggregators)
 
     def _whole(self, sent: PerClient[Sent[MaskedPart]], there: Local) -> bool:
@@ -215,8 +217,11 @@ class SharedSum(EnduringSum):
             members, public = self.clients, self._public
             if self.threshold < len(members):
                 members, public = self._with_keys(public)
-            how = self.clients, self._n_colluding, self.threshold
-            self._keys = self._federation.on_clients(agreed, public, *how, clients=members)
+            how, those = (self.clients, self._n_colluding, self.threshold), self.aggregators
+            near = PerClient({one: public[one].only(those) for one in members})
+            on_clients = self._federation.on_clients
+            self._keys = on_clients(agreed, near, *how, clients=members)
+            self._held = on_clients(agreed, public.only(those), *how, clients=those)
         return self._keys
 
     def _with_keys(
@@ -224,7 +229,7 @@ class SharedSum(EnduringSum):
     ) -> tuple[tuple[str, ...], PerClient]:
         """Return the clients whose keys arrived at all aggregators, and theirs at them; keys."""
         n, those = len(self.aggregators), set(self.aggregators)
-        received, there = self._at_receivers(sent, n * (2 * self.threshold - n - 1))
+        received, there = self._at_receivers(sent, n * (2 * self.threshold - n))
         away = {name for pair in received if pair not in there for name in set(pair) - those}
         lost = any(set(pair) <= those for pair in received if pair not in there)
         members = tuple(name for name in self.clients if name not in away)
@@ -263,7 +268,7 @@ def agreed(
 ) -> ShareKeys:
     """Derive the keys shared with each partner; raise PrivacyError for keys of other clients."""
     those = aggregators_of(members, n_colluding)
-    if not set(those) - {party} <= set(public) <= set(_partners(members, n_colluding)[party]):
+    if not set(those) <= set(public) <= set(_partners(members, n_colluding)[party]):
         raise PrivacyError(
             f"client {party!r} got the keys of {', '.join(sorted(public)) or 'nobody'}, where "
             f"{', '.join(those)} hold the masks of {len(members)} clients. Nothing was sent; start "
@@ -273,7 +278,11 @@ def agreed(
     if party not in those:  # these hold whom they open
         site.check_members(members)
     own = KeyPair(secret.derive("aggregators"))
-    keys = {name: own.shared(message.keys.tobytes(), "shares") for name, message in public.items()}
+    keys = {
+        name: own.shared(message.keys.tobytes(), "shares")
+        for name, message in public.items()
+        if name != party
+    }
     keys[party] = secret.derive("own share")
     return ShareKeys(party, keys, members, those, threshold, site.once())
 

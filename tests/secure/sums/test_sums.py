@@ -241,7 +241,7 @@ class Sharing(SharedSum):
 
 
 def test_clients_that_leave_a_shared_sum(tmp_path):
-    """Before keys, and before or after their arrays; then an aggregator."""
+    """Before keys, and before or after their arrays."""
     with federation_of(tmp_path, ROWS) as federation:
         federation.start_run("run", random_state=0, workspace=str(tmp_path), deadline_s=1.5)
         names = list(ROWS)
@@ -259,16 +259,23 @@ def test_clients_that_leave_a_shared_sum(tmp_path):
                 found, bound = values(federation, total)
                 np.testing.assert_allclose(found, truth(terms), rtol=0, atol=1e-13 + bound)
             assert terms == set(names)
-        sums = Sharing(federation, clients=tuple(names), threshold=2, patience_s=60)
+
+
+def test_a_sum_whose_aggregator_is_away_ends_and_names_it(tmp_path):
+    """Before its masks, and before its keys."""
+    with federation_of(tmp_path, {n: ROWS[n] for n in tuple(ROWS)[:4]}) as federation:
+        federation.start_run("run", random_state=0, workspace=str(tmp_path), deadline_s=1.5)
+        parts = federation.on_clients(steps.rows)
+        federation.wait(parts)
+        sums = Sharing(federation, threshold=2, patience_s=60)
         sums.leaves = (3, "client-2")
-        values(federation, sums.sum(parts.only(names), max_abs=5.0))
-        with pytest.raises(DeadlineError, match="client-2' has been away"):
-            values(federation, sums.sum(parts.only(names), max_abs=5.0))
-        sums = SharedSum(federation, clients=tuple(names), threshold=2, patience_s=0.5)
+        values(federation, sums.sum(parts, max_abs=5.0))
+        with pytest.raises(DeadlineError, match=r"party 'client-2' has been away for 1\.5 s"):
+            values(federation, sums.sum(parts, max_abs=5.0))
         with pytest.raises(
-            DeadlineError, match=r"one of client-1, client-2 is away|\d clients are left"
+            DeadlineError, match=r"one of client-1, client-2 is away|\d clients are"
         ):
-            sums.sum(parts.only(names), max_abs=5.0)
+            SharedSum(federation, threshold=2, patience_s=0.5).sum(parts, max_abs=5.0)
 
 
 def test_a_killed_client_or_aggregator_comes_back_and_changes_nothing(tmp_path):
