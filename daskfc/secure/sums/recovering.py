@@ -53,6 +53,7 @@ class EnduringSum(Aggregation):
         self._n_colluding = n_colluding
         self._patience = patience_s
         self._name = uuid.uuid4().hex
+        self._numbers = count()
 
     @property
     def n_noise_shares(self) -> int:
@@ -180,7 +181,6 @@ class RecoveringSum(EnduringSum):
             allow_few=allow_few,
         )
         self._size = sums_per_batch
-        self._batches = count()
         self._batch: _Batch | None = None
 
     def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
@@ -202,7 +202,7 @@ class RecoveringSum(EnduringSum):
         )
 
     def _exchange_keys(self, clients: tuple[str, ...]) -> _Batch:
-        federation, number = self._federation, next(self._batches)
+        federation, number = self._federation, next(self._numbers)
         batch = f"{self._name}.{number}"
         tags = [f"{batch}.{i}" for i in range(self._size)]
         public = self._at_clients(

@@ -14,14 +14,13 @@ Messages    PublicKeys   client ↔ aggregator   once
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask
 from daskfc.errors import DeadlineError, DecodingError, PrivacyError
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Local, PerClient, Sent
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.secure.sums.masked import PairKeys, add_up, mask_key, masked_part
@@ -155,29 +154,14 @@ class SharedSum(EnduringSum):
     ...     return SharedSum(federation).sum(parts)
     """
 
-    def __init__(
-        self,
-        federation: Federation,
-        *,
-        clients: tuple[str, ...] | None = None,
-        threshold: int | None = None,
-        n_colluding: int = 0,
-        patience_s: float = 10.0,
-        allow_few: bool = False,
-    ) -> None:
-        super().__init__(
-            federation,
-            clients=clients,
-            threshold=threshold,
-            n_colluding=n_colluding,
-            patience_s=patience_s,
-            allow_few=allow_few,
-        )
-        self.aggregators = aggregators_of(self.clients, n_colluding)
-        self._serial = count()
-        self._public: PerClient[PerClient[Sent[PublicKeys]]] | None = None
-        self._keys: PerClient[Local[ShareKeys]] | None = None
-        self._held: PerClient[Local[ShareKeys]] | None = None  # by aggregators: of all clients
+    _public: PerClient[PerClient[Sent[PublicKeys]]] | None = None
+    _keys: PerClient[Local[ShareKeys]] | None = None
+    _held: PerClient[Local[ShareKeys]] | None = None  # by aggregators: of all clients
+
+    @property
+    def aggregators(self) -> tuple[str, ...]:
+        """The clients that hold the masks of all."""
+        return aggregators_of(self.clients, self._n_colluding)
 
     def prepare(self) -> None:
         """Have clients and aggregators exchange keys; see `Aggregation`."""
@@ -192,7 +176,7 @@ class SharedSum(EnduringSum):
         members = tuple(name for name in keys if name in parts)
         self._enough(members)
         ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
-        tag = f"{self._name}.{next(self._serial)}"
+        tag = f"{self._name}.{next(self._numbers)}"
         sent = federation.ask(masked_part, parts, keys, ring, tag, clients=members)
         there = federation.on_server(gathered, sent, tag, members)
         if self.threshold < len(self.clients) and not self._whole(sent, there):
