@@ -117,7 +117,7 @@ class TestAtSites:
         members = connected.clients
         for averaging in ("shared", "masked"):
             begin(connected, averaging=averaging)
-            near = PerClient({m: tuple(o for o in members if o != m) for m in members})
+            near = PerClient(dict.fromkeys(members, members))
             sent = connected.exchange(offered, members, 2, receivers=near)
             if averaging == "shared":
                 connected.wait([one for by in sent.values() for one in by.values()])

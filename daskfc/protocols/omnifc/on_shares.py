@@ -303,8 +303,8 @@ class OnShares:
         (task, grid), federation, owners = self._fitted, self._federation, tuple(new)
         told = federation.publish(describe_new, new, party=owners)
         n = sum(one.n_samples for one in told.values())
-        d = self._place.public.n_features
-        _check_memory(federation, self.computation, task.memory_of_placing(n), n, d)
+        memory = task.memory_of_placing(n)
+        _check_memory(federation, self.computation, task, n, task.shape[1], memory)
         centre = self._place.centre
         rows = federation.on_clients(new_rows, new, centre, grid=grid, clients=owners)
         labels = self.computation.labels_of_new(rows, n)
@@ -340,11 +340,7 @@ class OnShares:
         return DensityOfShares(density, scale), RowGrid(scale, bits, exact)
 
     def _rows(self, task: Task, grid: RowGrid) -> PerClient[Local[WholeRows]]:
-        memory, server = task.memory, 0
-        if isinstance(task, NeighboursOfShares):  # three summands and their graph, read in blocks
-            n = task.shape[0]
-            server = PROCESS_BYTES + n * n // 2 + _OF_PAIR * _ROWS * n
-        _check_memory(self._federation, self.computation, memory, *self._shape, server)
+        _check_memory(self._federation, self.computation, task, *self._shape)
         return self._federation.on_clients(whole_rows, self._place.centre, grid=grid)
 
 
@@ -405,15 +401,15 @@ def _largest_within(radius2: float, scale: float) -> int:
 def _check_memory(
     federation: Federation,
     computation: SharedComputation,
-    memory: int,
+    task: Task,
     n: int,
     d: int,
-    server: int = 0,
+    memory: int | None = None,
 ) -> None:
     """Refuse a computation that does not fit its parties, before rows are shared."""
-    needed = dict.fromkeys(computation.members, PROCESS_BYTES + memory)
-    if server:
-        needed[SERVER] = server
+    needed = dict.fromkeys(computation.members, PROCESS_BYTES + (memory or task.memory))
+    if isinstance(task, NeighboursOfShares):  # three summands and their graph, read in blocks
+        needed[SERVER] = PROCESS_BYTES + n * n // 2 + _OF_PAIR * _ROWS * n
     what = f"labels on shares of {n} samples with {d} features"
     for party, of_party in needed.items():
         if not fits(of_party, federation.limits().get(party)):

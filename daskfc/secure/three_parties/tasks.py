@@ -134,8 +134,8 @@ def _drawn(task: CentresOfShares) -> tuple[list[int], Seeding]:
 
 
 @dataclass(frozen=True)
-class DensityOfShares:
-    """DBSCAN; noise is -1. `scale` is what features were multiplied by."""
+class _OnNeighbours:
+    """A task on who is near whom; `scale` is what features were multiplied by."""
 
     clusters: DensityClusters
     scale: float = 1.0
@@ -151,6 +151,11 @@ class DensityOfShares:
     def shape(self) -> tuple[int, int]:
         """Numbers of samples and features."""
         return self.clusters.n_samples, self.clusters.n_features
+
+
+@dataclass(frozen=True)
+class DensityOfShares(_OnNeighbours):
+    """DBSCAN; noise is -1."""
 
     @property
     def n_planes(self) -> int:
@@ -190,19 +195,8 @@ class DensityOfShares:
 
 
 @dataclass(frozen=True)
-class NeighboursOfShares:
-    """Who is near whom, which is opened to the server. `scale` is as in `DensityOfShares`."""
-
-    clusters: DensityClusters
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        DensityOfShares(self.clusters, self.scale)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of samples and features."""
-        return self.clusters.n_samples, self.clusters.n_features
+class NeighboursOfShares(_OnNeighbours):
+    """Who is near whom, which is opened to the server."""
 
     @property
     def n_planes(self) -> int:
