@@ -146,7 +146,7 @@ def hidden(federation, n_rounds: int, processes: str, with_recovery: bool) -> di
 
 @pytest.mark.slow
 def test_rounds_of_shared_sums(benchmark, tmp_path):
-    settings = ((8, 100), (16, 60), (64, 20)), 200, 8
+    settings = ((8, 60), (16, 40), (64, 12)), 200, 8
     if not benchmark.enabled:
         settings = ((4, 2),), 5, 2
 
