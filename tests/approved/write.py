@@ -19,6 +19,7 @@ from daskfc.site.approved import PLACE, ROUTE, WHERE, Protocol, setting
 from daskfc.site.request import TASKS
 
 FOLDER = Path(approved.__file__).with_name("protocols")
+_OTHER_SUMS = ("daskfc.secure.sums.plain.", "daskfc.secure.sums.shared.")
 MATTERS = {
     "OmniFC": {
         "reveal": (
@@ -43,14 +44,14 @@ MATTERS = {
             "daskfc.secure.distances.parties.party.encode_rows",
         ),
     },
-    "FedSC": {"averaging": "daskfc.secure.sums.plain."},
-    "FederatedGaussianMixture": {"averaging": "daskfc.secure.sums.plain."},
+    "FedSC": {"averaging": _OTHER_SUMS},
+    "FederatedGaussianMixture": {"averaging": _OTHER_SUMS},
     "FederatedKMeans": {
-        "averaging": "daskfc.secure.sums.plain.",
+        "averaging": _OTHER_SUMS,
         "noise": ("daskfc.secure.kmeans.on_sums.", "daskfc.secure.kmeans.private."),
     },
     "FederatedKernelKMeans": {
-        "averaging": "daskfc.secure.sums.plain.",
+        "averaging": _OTHER_SUMS,
         "noise": (
             "daskfc.protocols.fk_kmeans.party.noisy_gram",
             "daskfc.protocols.fk_kmeans.party.packed_gram",
@@ -63,6 +64,7 @@ MATTERS = {
             "daskfc.secure.sums.interpoint.",
         ),
     },
+    "kCAGC": {"averaging": _OTHER_SUMS},
     "preparation": {
         "noised": (
             "daskfc.federation.methods.samples.sample_digests",

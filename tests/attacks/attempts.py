@@ -21,6 +21,7 @@ _GATE = "tests/federation/test_gate.py"
 _KEPT = "tests/federation/test_kept.py"
 _RULES = "tests/federation/test_site_rules.py"
 _SUMS = "tests/secure/sums/test_protocol.py"
+_SHARED = "tests/secure/sums/test_shared.py"
 _TOLD = "tests/attacks/test_announced.py"
 _GROUPS = "tests/attacks/test_groups.py"
 _OVER = "tests/attacks/test_over_runs.py"
@@ -130,6 +131,10 @@ ATTEMPTS = (
         (f"{_MASKS}::test_a_second_vault_reveals_no_more_than_the_first",)),
     Attempt("11", "a vault sealed with threshold 1", "b", "accepted", REDUCED,
         (f"{_MASKS}::test_a_vault_is_sealed_for_enough_clients",)),
+    Attempt("11", "masks of an aggregator, opened for two sets of clients", "b, s",
+        "a client's array", REFUSED,
+        (f"{_SHARED}::test_an_aggregator_opens_one_set_of_clients_a_sum",
+         f"{_SHARED}::test_a_restarted_aggregator_opens_no_other_set")),
     Attempt("11", "equal noise under another sigma", "b", "rows to 2.6e-8", REFUSED,
         (f"{_FEDSC}/test_noise.py::test_a_repeated_start_cannot_subtract_noise",
          "tests/site/test_state.py::test_a_label_with_other_noise_is_refused")),

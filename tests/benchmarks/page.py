@@ -33,6 +33,11 @@ ABOUT = {
     "Rounds of a masked sum": "An array of 100 × 10 of each client, masked and added up at the "
     "server; *plain Dask* does the same with one submission a task and no masks. Processor time is "
     "that of a round: of the driver with its scheduler, and of all parties.",
+    "Rounds of shared sums": "The same rounds a second, with masks between neighbours, and with "
+    "masks that two aggregators hold for all: *shared* waits for who leaves, two thirds at least; "
+    "with *all stay* it waits for nobody, as masks do. *First*: a sum with the keys before it. "
+    "Clients are processes of their own, but for 200 of them, which are in four: so no federation "
+    "is, and times are those of one scheduler, server and driver with so many parties.",
     "Ingress and identity": "Start-up, and rounds as above, of local federations whose parties ask "
     "what comes in, and of ones that take everything; medians of turns. Goal: at most 1.05.",
     "TLS and identity between sites": "A message of a client until it was read at the server, both "

@@ -9,7 +9,6 @@ shared ones count once; the growth of one process is that of its resident pages.
 off: few parties and messages.
 """
 
-import contextlib
 import json
 import os
 import subprocess
@@ -25,17 +24,15 @@ from distributed import Client, LocalCluster
 from sklearn.datasets import load_digits
 
 from daskfc import Federation, FedSC, OmniFC
-from daskfc.deploy.connections.reaching import address_in
 from daskfc.metrics import nmi
 from daskfc.secure.sums import MaskedSum, RecoveringSum
 from daskfc.site import RunRequest
 from daskfc.stores import write_store
-from tests.benchmarks.light_parties import POLICY
-from tests.benchmarks.test_rounds import own_array
+from tests.benchmarks.many_parties import light_federation
+from tests.benchmarks.test_rounds import LONG, own_array
 from tests.benchmarks.test_security_cost import processor_s, timed
 
 ROOT = Path(__file__).parents[2]
-LONG = {"cluster": "local", "startup": "600s", "deadline": "600s"}
 LONGEST_S = 900  # a run of messages ends then, on a busy machine with fewer than it should have
 
 
@@ -246,41 +243,6 @@ def test_clients_as_processes(benchmark, tmp_path):
 
 
 # -- many parties ---------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def light_federation(folder, n, n_hosts):
-    """Yield a federation of so many clients, the scheduler's process, and those of parties."""
-    folder.mkdir()
-    (folder / "policy.yaml").write_text(POLICY)
-    file = folder / "scheduler.json"
-    names = [f"client-{i}" for i in range(n)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    running, log = [], (folder / "log").open("w")
-
-    def run(*words):
-        command = [sys.executable, "-m", *words]
-        running.append(subprocess.Popen(command, env=env, stderr=log))
-
-    try:
-        run("daskfc", "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file)
-        address_in(str(file), wait=600)
-        for host in range(n_hosts):
-            run("tests.benchmarks.light_parties", file, folder, *names[host::n_hosts])
-        run("tests.benchmarks.light_parties", file, folder, "server")
-        cluster = {"cluster": "existing", "scheduler_file": str(file), "startup": 600,
-                   "connect": 60, "deadline": 600}  # fmt: skip
-        with Federation.connect(cluster, clients=names) as federation:
-            yield federation, [psutil.Process(one.pid) for one in running]
-    finally:
-        for one in reversed(running):  # the scheduler last: parties say goodbye to it
-            one.terminate()
-            try:
-                one.wait(10)
-            except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait()
-        log.close()
 
 
 def sum_s(federation, sums, round):

@@ -3,8 +3,9 @@
 One round is what a protocol does in each iteration: a step at every client, a masked sum of its
 array of 100 x 10, and the wait for the server's total. Plain Dask does the same with tasks of its
 own workers, one submission each, without masks, guard and ledger. Processor time is that of this
-process, which is driver and scheduler, and of all parties. With benchmarks off: two clients, two
-rounds.
+process, which is driver and scheduler, and of all parties. The ways to hide arrays are compared in
+one federation each: clients are processes of their own up to 64, and 200 in four processes
+(`light_parties`) beside scheduler, server and driver. With benchmarks off: few clients, two rounds.
 """
 
 import time
@@ -12,11 +13,16 @@ from collections.abc import Callable
 
 import numpy as np
 import psutil
+import pytest
 from distributed import Client, LocalCluster, wait
 
 from daskfc import Federation
-from daskfc.secure.sums import MaskedSum
+from daskfc.secure.sums import MaskedSum, RecoveringSum, SharedSum
+from daskfc.site import RunRequest
 from daskfc.stores import write_store
+from tests.benchmarks.many_parties import light_federation
+
+LONG = {"cluster": "local", "startup": "600s", "deadline": "600s"}
 
 
 def own_array(data, round: int) -> np.ndarray:
@@ -57,19 +63,25 @@ def measured(one_round: Callable[[int], object], n_rounds: int) -> dict[str, flo
     }
 
 
-def ours(n_clients: int, n_rounds: int, folder) -> dict[str, float]:
+def stores_of(n_clients: int, folder) -> dict[str, str]:
     stores = {f"client-{i}": str(folder / f"{n_clients}-{i}.zarr") for i in range(n_clients)}
     for name, url in stores.items():
         write_store(url, name, np.zeros((20, 3)), [f"{name}.{j}" for j in range(20)])
-    with Federation.local(stores) as federation:
+    return stores
+
+
+def summing(federation, sums) -> Callable[[int], object]:
+    def one_round(round: int) -> None:
+        parts = federation.inline(own_array, round)
+        federation.wait(sums.sum(parts, max_abs=1.0))
+
+    return one_round
+
+
+def ours(n_clients: int, n_rounds: int, folder) -> dict[str, float]:
+    with Federation.local(stores_of(n_clients, folder)) as federation:
         federation.start_run("rounds", random_state=0)
-        sums = MaskedSum(federation)
-
-        def one_round(round: int) -> None:
-            parts = federation.inline(own_array, round)
-            federation.wait(sums.sum(parts, max_abs=1.0))
-
-        return measured(one_round, n_rounds)
+        return measured(summing(federation, MaskedSum(federation)), n_rounds)
 
 
 def plain(n_clients: int, n_rounds: int) -> dict[str, float]:
@@ -103,3 +115,55 @@ def test_rounds(benchmark, tmp_path):
     benchmark.group = "Rounds of a masked sum"
     benchmark.extra_info["rows"] = rows = benchmark.pedantic(compare)
     assert all(row["ratio"] > 0 for row in rows)
+
+
+def hidden(federation, n_rounds: int, processes: str, with_recovery: bool) -> dict:
+    """Return rounds a second of every way to hide arrays, in turns, and what the first takes."""
+    n = len(federation.clients)
+    ways = {
+        "masked": MaskedSum(federation),
+        "recovering": RecoveringSum(federation, patience_s=60.0) if with_recovery else None,
+        "shared": SharedSum(federation, patience_s=60.0),
+        "shared, all stay": SharedSum(federation, threshold=n),
+    }
+    found: dict[str, list[dict]] = {name: [] for name, sums in ways.items() if sums is not None}
+    first, number = {}, 0
+    for name in found:
+        start = time.perf_counter()
+        summing(federation, ways[name])(number := number + 1)
+        first[name] = time.perf_counter() - start
+    for _ in range(4):  # turns: other work on the machine meets all of them
+        for name, turns in found.items():
+            turns.append(measured(summing(federation, ways[name]), max(2, n_rounds // 4)))
+    row: dict = {"clients": n, "client processes": processes}
+    for name in ways:
+        rates = [turn["rounds a second"] for turn in found.get(name, ())]
+        row[name] = float(np.median(rates)) if rates else "–"
+    for name in ("masked", "shared"):
+        row[f"first, {name}, s"] = first[name]
+    return row
+
+
+@pytest.mark.slow
+def test_rounds_of_shared_sums(benchmark, tmp_path):
+    settings = ((8, 60), (16, 40), (64, 12)), 200, 8
+    if not benchmark.enabled:
+        settings = ((4, 2),), 5, 2
+
+    def compare() -> list[dict]:
+        counts, n_light, light_rounds = settings
+        rows = []
+        for n, n_rounds in counts:
+            with Federation.local(stores_of(n, tmp_path), cluster=LONG) as federation:
+                federation.start_run("rounds", random_state=0)
+                rows.append(hidden(federation, n_rounds, str(n), n <= 16))
+        with light_federation(tmp_path / "light", n_light, min(4, n_light)) as (federation, _):
+            request = RunRequest("rounds", package="tests")
+            federation.start_run("rounds", random_state=0, request=request)
+            rows.append(hidden(federation, light_rounds, "4", False))
+        return rows
+
+    benchmark.group = "Rounds of shared sums"
+    benchmark.extra_info["rows"] = rows = benchmark.pedantic(compare)
+    for row in rows:
+        assert all(row[kind] > 0 for kind in ("masked", "shared", "shared, all stay"))

@@ -15,7 +15,7 @@ import yaml
 
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import PolicyRefused
-from daskfc.federation import Federation
+from daskfc.federation import Federation, PerClient
 from daskfc.federation.driver.requests import request_for
 from daskfc.federation.methods.samples import own_labels
 from daskfc.federation.steps.calls import Forward
@@ -30,6 +30,7 @@ from daskfc.secure.kmeans.on_sums import first_moments
 from daskfc.secure.prepare.steps import zero_rows
 from daskfc.secure.sums.interpoint import interpoint_moments
 from daskfc.secure.sums.plain import plain_part
+from daskfc.secure.sums.shared import offered
 from daskfc.site import RunRequest
 from daskfc.site.approved import Protocol, StepUse
 from daskfc.testing.federation import stores_of
@@ -83,7 +84,13 @@ class TestAtSites:
         short = {"n_features": 8, "iterations": 2, "random_state": 0}
         recovering = {"clustering": "sums", "averaging": "recovering", "patience_s": 5.0}
         kernel = FederatedKernelKMeans(2, **short, **recovering)
-        for model in (FedSC(2, n_init=2, random_state=0), OmniFC(2, random_state=0), kernel):
+        shared = FedSC(2, n_init=2, averaging="shared", patience_s=5.0, random_state=0)
+        for model in (
+            FedSC(2, n_init=2, random_state=0),
+            OmniFC(2, random_state=0),
+            kernel,
+            shared,
+        ):
             assert model.fit(connected).labels_.shape == (24,)
 
     def test_samples_do_not_leave_as_a_part_of_a_sum(self, connected):
@@ -104,6 +111,18 @@ class TestAtSites:
         begin(connected, averaging="masked")
         with refused():
             connected.wait(list(connected.ask(plain_part, np.ones((2, 2))).values()))
+
+    def test_masks_that_two_hold_are_not_those_of_neighbours(self, connected):
+        """Whom one trusts with all masks a policy may ask for."""
+        members = connected.clients
+        for averaging in ("shared", "masked"):
+            begin(connected, averaging=averaging)
+            near = PerClient(dict.fromkeys(members, members))
+            sent = connected.exchange(offered, members, 2, receivers=near)
+            if averaging == "shared":
+                connected.wait([one for by in sent.values() for one in by.values()])
+        with refused():
+            connected.wait([one for by in sent.values() for one in by.values()])
 
     def test_sums_do_not_leave_without_the_noise_that_was_announced(self, connected):
         noise = {"epsilon": 1.0, "delta": 1e-5}

@@ -168,6 +168,7 @@ CASES = {
     "FedSC": ("samples", "FedSC", {"rounds": 2}, _nothing),
     "FedSC, coded": ("samples", "FedSC", {"rounds": 2, "similarity": "coded"}, _primes),
     "FedSC, recovering": ("samples", "FedSC", {"rounds": 2, "averaging": "recovering"}, _nothing),
+    "FedSC, shared": ("samples", "FedSC", {"rounds": 2, "averaging": "shared"}, _nothing),
     "FedSC, some take part": (
         "samples", "FedSC", {"rounds": 2, "participation": 0.6, "allow_few": True}, _nothing),
     "FedSC, noise on factors": (
@@ -176,6 +177,7 @@ CASES = {
          "noise": {"kind": "factors", "clip": 1.0, "delta": 1e-5, "epsilon": 50.0}}, _nothing,
     ),
     "kCAGC": ("columns", "kCAGC", ONE_START, _lloyd),
+    "kCAGC, shared": ("columns", "kCAGC", {**ONE_START, "averaging": "shared"}, _lloyd),
     "kCAGC, basic": ("columns", "kCAGC", {**ONE_START, "variant": "basic"}, _lloyd),
     "k-means, noise": ("samples", "FederatedKMeans", {"noise": NOISE}, _nothing),
     "fk": ("samples", "FederatedKernelKMeans", {"n_features": 50, "iterations": 2}, _kernel),

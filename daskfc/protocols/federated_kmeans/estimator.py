@@ -14,7 +14,7 @@ from daskfc.federation.methods.samples import Labelled, NewStores
 from daskfc.privacy import asked_noise, multiplier_of_each
 from daskfc.protocols.federated_kmeans import party
 from daskfc.secure.kmeans import StartedNoise, open_kmeans
-from daskfc.secure.sums import check_maskers, open_sum
+from daskfc.secure.sums import KINDS, check_maskers, open_sum
 
 __all__ = ["LLOYD_ROUNDS", "FederatedKMeans"]
 
@@ -34,9 +34,10 @@ class FederatedKMeans(FederatedClusterer):
         Rounds in which groups become smaller, at most; without `noise`.
     tolerance : float
         Rounds end when the inertia falls by a smaller share; without `noise`.
-    averaging : {"masked", "recovering", "plain"}
-        Whether the server sees only sums, only sums even if clients leave during a round, or every
-        client's part of the sums.
+    averaging : {"masked", "recovering", "shared", "plain"}
+        Whether the server sees only sums; only sums even if clients leave during a round, where
+        all clients hold shares of keys, or two clients hold all masks ("shared": the server must
+        not collude with both); or every client's part of the sums.
     noise : mapping, optional
         ``{"epsilon": ε, "delta": δ, "largest_norm": R}``, or a noise ``multiplier`` in place of
         ``epsilon``: Gaussian noise on every sum, which clients add in shares. Samples longer than R
@@ -48,7 +49,8 @@ class FederatedKMeans(FederatedClusterer):
     allow_few : bool
         Allow secure sums with fewer than two honest clients.
     patience_s : float
-        Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
+        Seconds that ``averaging="recovering"`` or "shared" waits for stragglers once two thirds
+        have answered.
     random_state : int, optional
         Seed of the starts. Masks and noise have no seed.
 
@@ -100,7 +102,7 @@ class FederatedKMeans(FederatedClusterer):
     n_init: int = param(integer(low=1), default=10)
     max_iter: int = param(integer(low=1), default=100)
     tolerance: float = param(real(low=0), default=1e-4)
-    averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
+    averaging: str = param(one_of(*KINDS), default="masked")
     noise: Mapping[str, Any] | None = param(NOISE, default=None)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)

@@ -17,7 +17,7 @@ from daskfc.protocols.federated_mixture.messages import Mixture, MixtureUnits
 from daskfc.secure.kmeans import KMeansOnSums, KMeansPlan
 from daskfc.secure.prepare import steps
 from daskfc.secure.prepare.moments import ColumnMoments
-from daskfc.secure.sums import Aggregation, check_maskers, open_sum
+from daskfc.secure.sums import KINDS, Aggregation, check_maskers, open_sum
 
 __all__ = ["FederatedGaussianMixture"]
 
@@ -38,15 +38,17 @@ class FederatedGaussianMixture(FederatedClusterer):
         Iterations end when the mean log-likelihood of a sample rises by less.
     max_iter : int
         Iterations, at most.
-    averaging : {"masked", "recovering", "plain"}
-        Whether the server sees only sums, only sums even if clients leave during a round, or every
-        client's part of the sums.
+    averaging : {"masked", "recovering", "shared", "plain"}
+        Whether the server sees only sums; only sums even if clients leave during a round, where
+        all clients hold shares of keys, or two clients hold all masks ("shared": the server must
+        not collude with both); or every client's part of the sums.
     n_colluding : int
         Clients that may collude with the server.
     allow_few : bool
         Allow secure sums with fewer than two honest clients.
     patience_s : float
-        Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
+        Seconds that ``averaging="recovering"`` or "shared" waits for stragglers once two thirds
+        have answered.
     random_state : int, optional
         Seed of the k-means from which the mixture starts, as `FederatedKMeans` has it. Masks have
         no seed.
@@ -111,7 +113,7 @@ class FederatedGaussianMixture(FederatedClusterer):
     reg_covar: float = param(real(low=0), default=1e-6)
     tol: float = param(real(low=0), default=1e-3)
     max_iter: int = param(integer(low=1), default=100)
-    averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
+    averaging: str = param(one_of(*KINDS), default="masked")
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
     patience_s: float = param(real(above=0), default=10.0)

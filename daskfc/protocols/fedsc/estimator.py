@@ -42,7 +42,7 @@ from daskfc.protocols.fedsc.privacy.noise import (
 from daskfc.protocols.fedsc.similarity.coded import CodedSimilarity, choose_coded
 from daskfc.protocols.fedsc.similarity.similarities import Fitted, SimilarityClustering, predict_new
 from daskfc.protocols.fedsc.start import Start, keep
-from daskfc.secure.sums import check_maskers
+from daskfc.secure.sums import KINDS, check_maskers
 from daskfc.stores import ClientStore
 
 __all__ = ["FedSC"]
@@ -99,9 +99,10 @@ class FedSC(FederatedClusterer):
         embedding of rank d in O(n d²).
     weighting : {"samples", "uniform"}
         Weights of the clients' dictionaries in the mean: their numbers of samples, or equal.
-    averaging : {"masked", "recovering", "plain"}
-        Whether the server sees only the mean, only the mean even if clients leave during a round,
-        or every client's dictionary.
+    averaging : {"masked", "recovering", "shared", "plain"}
+        Whether the server sees only means; only means even if clients leave during a round, where
+        all clients hold shares of keys, or two clients hold all masks ("shared": the server must
+        not collude with both); or every client's dictionary.
     start : {"moments", "normal", "last"}
         The first dictionary: with mean and spread of every feature, by two secure sums; the
         published one, independent of the data; or the last one of the previous fit with these
@@ -137,7 +138,8 @@ class FedSC(FederatedClusterer):
         Allow secure sums that do not hide a client: with fewer than two honest clients, or over
         other clients in every round.
     patience_s : float
-        Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
+        Seconds that ``averaging="recovering"`` or "shared" waits for stragglers once two thirds
+        have answered.
     random_state : int, optional
         Seed of the algorithm. Masks and noise come from the operating system and have no seed.
 
@@ -195,7 +197,7 @@ class FedSC(FederatedClusterer):
     neighbors: int | None = param(optional(integer(low=1)), default=None)
     sparsify: bool = param(boolean(), default=True)
     weighting: str = param(one_of("samples", "uniform"), default="samples")
-    averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
+    averaging: str = param(one_of(*KINDS), default="masked")
     start: str = param(one_of("moments", "normal", "last"), default="moments")
     stale_pair: bool = param(boolean(), default=False)
     similarity: str = param(one_of("rows", "coded"), default="rows")

@@ -29,7 +29,7 @@ from daskfc.protocols.fk_kmeans.settings import (
 )
 from daskfc.protocols.fk_kmeans.uncompressed import Uncompressed
 from daskfc.secure.kmeans import LloydNoise, open_kmeans
-from daskfc.secure.sums import Aggregation, agree_on_centre, check_maskers, open_sum
+from daskfc.secure.sums import KINDS, Aggregation, agree_on_centre, check_maskers, open_sum
 from daskfc.secure.sums.interpoint import agree_on_width
 
 __all__ = ["FederatedKernelKMeans"]
@@ -73,9 +73,10 @@ class FederatedKernelKMeans(FederatedClusterer):
         Samples in the coreset, over all clients.
     n_init : int
         Starts of k-means.
-    averaging : {"masked", "recovering", "plain"}
-        Whether the server sees only sums, only sums even if clients leave during a round, or every
-        client's WᵀW.
+    averaging : {"masked", "recovering", "shared", "plain"}
+        Whether the server sees only sums; only sums even if clients leave during a round, where
+        all clients hold shares of keys, or two clients hold all masks ("shared": the server must
+        not collude with both); or every client's WᵀW.
     noise : mapping, optional
         ``{"epsilon": ε, "delta": δ}``, or a noise ``multiplier`` with ``delta``: Gaussian noise on
         every sum of WᵀW, added in shares by the clients, and on the sums of ``rounds`` rounds of
@@ -88,7 +89,8 @@ class FederatedKernelKMeans(FederatedClusterer):
     allow_few : bool
         Allow secure sums with fewer than two honest clients.
     patience_s : float
-        Seconds that ``averaging="recovering"`` waits for stragglers once two thirds have answered.
+        Seconds that ``averaging="recovering"`` or "shared" waits for stragglers once two thirds
+        have answered.
     random_state : int, optional
         Seed of random features and of k-means. Masks and noise have no seed.
 
@@ -156,7 +158,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     clustering: str = param(one_of("coreset", "sums"), default="coreset")
     coreset_size: int = param(integer(low=1), default=1000)
     n_init: int = param(integer(low=1), default=10)
-    averaging: str = param(one_of("masked", "recovering", "plain"), default="masked")
+    averaging: str = param(one_of(*KINDS), default="masked")
     noise: Mapping[str, Any] | None = param(NOISE, default=None)
     tolerance: float = param(real(low=0), default=0.0)
     n_colluding: int = param(integer(low=0), default=0)

@@ -5,7 +5,7 @@ import logging
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -32,10 +32,12 @@ from daskfc.protocols.kcagc.maths.landmark_lloyd import tells_as_much
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.protocols.kcagc.messages import Intersections, LloydProgress, LocalClusters
 from daskfc.protocols.kcagc.placed import Placed, dimensions, scalars_a_round
-from daskfc.secure.sums import MaskedSum, check_maskers
+from daskfc.secure.sums import MaskedSum, SharedSum, check_maskers
 from daskfc.stores import ClientStore
 
 __all__ = ["KCAGC"]
+
+_Sum: TypeAlias = MaskedSum | SharedSum
 
 log = logging.getLogger("daskfc.protocols")
 
@@ -46,7 +48,7 @@ _LARGEST_DISTANCE = 4.0 * (1 + 1e-9)  # of rows with norms up to 1
 class _Kept:
     """What `predict` needs of `fit`: handles of data that stay at the parties."""
 
-    sums: MaskedSum
+    sums: _Sum
     rows: PerClient[Local]
     labels: Sent
     seen: Local
@@ -90,6 +92,9 @@ class KCAGC(FederatedClusterer):
         Starts of k-means at each participant.
     n_refine : int
         Rounds on all samples after the variants "optimised" and "tree".
+    averaging : {"masked", "shared"}
+        Whether masks that hide what is summed are between neighbours, or held by two participants
+        for all, which takes less of many; the server must not collude with both of these.
     n_colluding : int
         Participants that may collude with the server.
     allow_few : bool
@@ -156,6 +161,7 @@ class KCAGC(FederatedClusterer):
     max_iter: int = param(integer(low=1), default=100)
     n_local_init: int = param(integer(low=1), default=10)
     n_refine: int = param(integer(low=0), default=1)
+    averaging: str = param(one_of("masked", "shared"), default="masked")
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
 
@@ -245,7 +251,7 @@ class KCAGC(FederatedClusterer):
     def _fit(self, federation: Federation) -> PerClient[Sent]:
         self.n_rounds_ = self.n_secure_sums_ = self.n_secure_scalars_ = 0
         self._placed: dict[str, Placed] = {}
-        sums = MaskedSum(federation, n_colluding=self.n_colluding, allow_few=self.allow_few)
+        sums = self._sums(federation, federation.clients)
         if self.variant != "tree" or self.basis == "global-norm":  # else `sums` is not used
             sums.prepare()
         with self._stage(federation, "linking"):
@@ -270,6 +276,23 @@ class KCAGC(FederatedClusterer):
         self._fitted = _Kept(sums, rows, labels, self._seen)
         first = federation.clients[0]
         return federation.publish(labelled_samples, labels, party=[first], wait=False)
+
+    def _sums(self, federation: Federation, clients: tuple[str, ...]) -> _Sum:
+        """Return how arrays of some participants are summed: of all, as each has other columns."""
+        if self.averaging == "masked":
+            return MaskedSum(
+                federation,
+                clients=clients,
+                n_colluding=self.n_colluding,
+                allow_few=self.allow_few,
+            )
+        return SharedSum(
+            federation,
+            clients=clients,
+            threshold=len(clients),
+            n_colluding=self.n_colluding,
+            allow_few=self.allow_few,
+        )
 
     def _settings(self, n_clusters: int, n_init: int, max_iter: int) -> LloydSettings:
         return LloydSettings(
@@ -307,7 +330,7 @@ class KCAGC(FederatedClusterer):
     def _projection(self) -> party.Projection:
         return party.Projection(self.n_clusters, self.basis, self.filter_order, self.graph_filter)
 
-    def _project(self, federation: Federation, sums: MaskedSum) -> PerClient[Local]:
+    def _project(self, federation: Federation, sums: _Sum) -> PerClient[Local]:
         rows = federation.on_clients(party.project, self._projection())
         if self.basis == "global-norm":
             rows = self._divided(federation, sums, rows)
@@ -315,7 +338,7 @@ class KCAGC(FederatedClusterer):
         return rows
 
     def _divided(
-        self, federation: Federation, sums: MaskedSum, rows: PerClient[Local]
+        self, federation: Federation, sums: _Sum, rows: PerClient[Local]
     ) -> PerClient[Local]:
         """Divide rows by their norms over all participants."""
         total = sums.sum(federation.on_clients(party.row_norms, rows))
@@ -323,7 +346,7 @@ class KCAGC(FederatedClusterer):
         return federation.on_clients(party.divide_by_norms, rows, norms)
 
     def _optimised(
-        self, federation: Federation, sums: MaskedSum, rows: PerClient[Local]
+        self, federation: Federation, sums: _Sum, rows: PerClient[Local]
     ) -> Local[ClientLabels]:
         """Run Protocol 3: local clusters, their intersections, weighted k-means on these."""
         with self._stage(federation, "intersecting"):
@@ -366,12 +389,7 @@ class KCAGC(FederatedClusterer):
             above = []
             for (left, a), (right, b) in zip(level[::2], level[1::2], strict=False):
                 clients = left + right
-                sums = MaskedSum(
-                    federation,
-                    clients=clients,
-                    n_colluding=self.n_colluding,
-                    allow_few=self.allow_few,
-                )
+                sums = self._sums(federation, clients)
                 nodes = federation.on_server(server.intersect, [a, b])
                 k = self.n_clusters if len(clients) == len(clusters) else self._n_local()
                 above.append((clients, self._on_nodes(federation, sums, rows, nodes, k, None)))
@@ -381,7 +399,7 @@ class KCAGC(FederatedClusterer):
     def _on_nodes(
         self,
         federation: Federation,
-        sums: MaskedSum,
+        sums: _Sum,
         rows: PerClient[Local],
         nodes: Local[Intersections],
         n_clusters: int,
@@ -408,7 +426,7 @@ class KCAGC(FederatedClusterer):
     def _cluster(
         self,
         federation: Federation,
-        sums: MaskedSum,
+        sums: _Sum,
         rows: PerClient[Local],
         nodes: Sent[Intersections] | None,
         state: Local,

@@ -96,9 +96,9 @@ class OmniFC(FederatedClusterer):
         there, so that no unit and no number of columns outweighs those of others.
     reveal : {"distances", "neighbours", "labels"}
         What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
-        k-means (one start by k-means++, 20 iterations at most) or DBSCAN, which has no `predict`
-        then; no two of them may collude. With "neighbours" the server learns which samples are
-        within eps of each other, and runs DBSCAN on that; it takes fewer rounds.
+        k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
+        collude. With "neighbours" the server learns which samples are within eps of each other, and
+        runs DBSCAN on that; it takes fewer rounds.
     members : sequence of str, optional
         The three clients that compute on shares; by default the first ones by name.
     distances : {"exact", "blocks", "landmark"}

@@ -36,7 +36,7 @@ from daskfc.secure.three_parties import (
     steps,
 )
 from daskfc.secure.three_parties.steps import PREDICTIONS, RingKeys, Shares, Turn
-from daskfc.secure.three_parties.tasks import Task, a_task
+from daskfc.secure.three_parties.tasks import LabelTask, Task, a_task
 from daskfc.stores import ClientStore
 
 __all__ = [
@@ -60,7 +60,7 @@ CLAIMS = {
     "labels": "nobody learns a distance, as long as no two of the three clients that compute "
     "collude; each client learns the clusters of its own samples, the server pseudonyms, sizes and "
     "a range, the caller the number of rounds; labels of chosen new samples tell where centres of "
-    "k-means are.",
+    "k-means or core samples are.",
     "neighbours": "the server learns which samples are within eps of each other, pseudonyms, sizes "
     "and a range; clients learn the clusters of their own samples, as long as no two of the three "
     "that compute collude.",
@@ -137,10 +137,10 @@ def check_members(
 
 def check_placing(reveal: str, clusterer: Clusterer) -> None:
     """Refuse to place new samples where the parties have nothing to place them at."""
-    if reveal == "neighbours" or (reveal == "labels" and not isinstance(clusterer, KMeans)):
+    if reveal == "neighbours":
         raise InvalidInput(
             f"OmniFC with reveal={reveal!r} and clusterer {clusterer.name!r} cannot place new "
-            "samples. Fit again with them, or use k-means or reveal='distances'."
+            "samples. Fit again with them, or use reveal='labels' or 'distances'."
         )
 
 
@@ -273,13 +273,13 @@ class OnShares:
         self.computation = SharedComputation(
             federation, None if members is None else tuple(members), begun
         )
-        self._fitted: tuple[CentresOfShares, RowGrid] | None = None
+        self._fitted: tuple[LabelTask, RowGrid] | None = None
 
     def labels(self, n_clusters: int | None) -> PerClient[Local[NDArray[np.int64]]]:
         """Return each client's labels, which stay there."""
         n, d = self._shape
         if isinstance(self._clusterer, DBSCAN):
-            density, grid = self._density(self._clusterer)
+            density, grid = self._fitted = self._density(self._clusterer)
             return self.computation.labels(self._rows(density, grid), density)
         assert isinstance(self._clusterer, KMeans)
         assert n_clusters is not None
@@ -297,14 +297,14 @@ class OnShares:
         return self.computation.labels(self._rows(task, grid), task)
 
     def labels_of_new(self, new: PerClient[Local[ClientStore]]) -> PerClient[Sent[LabelledSamples]]:
-        """Have clients tell the nearest centres of their new samples."""
+        """Have clients tell the clusters of their new samples."""
         check_placing("labels", self._clusterer)
         assert self._fitted is not None
         (task, grid), federation, owners = self._fitted, self._federation, tuple(new)
         told = federation.publish(describe_new, new, party=owners)
         n = sum(one.n_samples for one in told.values())
-        alike = replace(task, lloyd=task.placing(max(n, task.lloyd.n_clusters)))
-        _check_memory(federation, self.computation, alike, n, self._place.public.n_features)
+        memory = task.memory_of_placing(n)
+        _check_memory(federation, self.computation, task, n, task.shape[1], memory)
         centre = self._place.centre
         rows = federation.on_clients(new_rows, new, centre, grid=grid, clients=owners)
         labels = self.computation.labels_of_new(rows, n)
@@ -399,10 +399,15 @@ def _largest_within(radius2: float, scale: float) -> int:
 
 
 def _check_memory(
-    federation: Federation, computation: SharedComputation, task: Task, n: int, d: int
+    federation: Federation,
+    computation: SharedComputation,
+    task: Task,
+    n: int,
+    d: int,
+    memory: int | None = None,
 ) -> None:
     """Refuse a computation that does not fit its parties, before rows are shared."""
-    needed = dict.fromkeys(computation.members, PROCESS_BYTES + task.memory)
+    needed = dict.fromkeys(computation.members, PROCESS_BYTES + (memory or task.memory))
     if isinstance(task, NeighboursOfShares):  # three summands and their graph, read in blocks
         needed[SERVER] = PROCESS_BYTES + n * n // 2 + _OF_PAIR * _ROWS * n
     what = f"labels on shares of {n} samples with {d} features"

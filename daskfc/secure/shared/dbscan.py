@@ -141,14 +141,57 @@ class DensityClusters:
 
         All ones are noise. Bits beyond the samples have no meaning.
         """
+        return (yield from self.clustered(party, x))[0]
+
+    def clustered(self, party: Party, x: Numbers) -> Program[tuple[Bits, Bits]]:
+        """Return planes as `fit` does, and which samples are core: packed bits (words)."""
         if self.min_samples > self.n_samples:
-            shape = self.label_bits, n_words(self.n_samples)
-            return Bits.known(party.index, np.full(shape, 2**64 - 1, dtype=np.uint64))
+            width = n_words(self.n_samples)
+            none = Bits.known(party.index, np.zeros((self.label_bits, width), dtype=np.uint64))
+            return ~none, none[0]
         near = yield from self.neighbours(party, x)
         core = yield from at_least(party, near, self.min_samples)
         near = yield from masked(party, near, core)  # rows of samples that are no core are zeros
         labels = yield from self._joined(party, near, core)
-        return (yield from self._numbered(party, labels, core))
+        return (yield from self._numbered(party, labels, core)), core
+
+    def placed(
+        self, party: Party, new: Numbers, x: Numbers, planes: Bits, core: Bits
+    ) -> Program[Bits]:
+        """Return planes (label_bits, words) of new samples (m, n_features), from `clustered`.
+
+        Each is of the first cluster of which a core sample is a neighbour, and noise without any.
+        """
+        padded = new.each(lambda words: np.pad(words, ((0, -len(new) % WORD), (0, 0))))
+        bound, found = self._bound, []
+        squares, others = yield from together(inner(party, x, x), inner(party, padded, padded))
+        for first, last in self._new_blocks(len(new)):
+            columns = padded[first:last].each(np.transpose)
+            products = yield from matmul(party, x, columns, self.distance_bits)
+            distances = squares[:, np.newaxis] + others[first:last] - products * 2
+            near = yield from at_most(party, distances, bound, self.distance_bits)
+            near = yield from masked(party, near.reshape(len(x), -1), core)
+            found.append((yield from smallest_of_rows(party, near, planes, 8 * self.at_once)))
+        return Bits.joined(found, axis=1)
+
+    def cost_of_placing(self, n_new: int) -> Cost:
+        """Return what `placed` takes for so many new samples."""
+        n, b = self.n_samples, self.label_bits
+        total = sending(n).beside(sending(n_words(n_new) * WORD))
+        for first, last in self._new_blocks(n_new):
+            pairs, width = n * (last - first), (last - first) // WORD
+            total += sending(pairs, self.distance_bits) + comparing(pairs, self.distance_bits)
+            total += Cost(1, n * width) + looking_at_rows(n, b, width, 8 * self.at_once)
+        return total
+
+    def _new_blocks(self, n_new: int) -> list[tuple[int, int]]:
+        """Return the columns of blocks of new samples, whole words."""
+        each, end = max(1, self.at_once // self.n_samples // WORD) * WORD, n_words(n_new) * WORD
+        return [(first, min(first + each, end)) for first in range(0, end, each)]
+
+    @property
+    def _bound(self) -> int:
+        return min(self.squared_eps, 4 * self.n_features << 2 * self.magnitude_bits)
 
     def _row_blocks(self) -> Iterator[tuple[int, int]]:
         """Yield the rows of blocks, of which the columns from the first row on are computed."""
@@ -165,7 +208,7 @@ class DensityClusters:
         """
         n, width = self.n_samples, n_words(self.n_samples)
         x = x.each(lambda words: np.pad(words, ((0, width * WORD - n), (0, 0))))
-        bound = min(self.squared_eps, 4 * self.n_features << 2 * self.magnitude_bits)
+        bound = self._bound
         squares = yield from inner(party, x, x)
         own, following = np.zeros((2, width * WORD, width), dtype=np.uint64)
         for first, last in self._row_blocks():

@@ -6,6 +6,7 @@ from daskfc.secure.sums.kinds import KINDS, open_sum
 from daskfc.secure.sums.masked import MaskedSum, check_maskers
 from daskfc.secure.sums.plain import PlainSum
 from daskfc.secure.sums.recovering import RecoveringSum
+from daskfc.secure.sums.shared import SharedSum
 from daskfc.secure.sums.total import Aggregation, Total
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "MaskedSum",
     "PlainSum",
     "RecoveringSum",
+    "SharedSum",
     "Total",
     "agree_on_centre",
     "agree_on_width",

@@ -5,11 +5,13 @@ from daskfc.federation import Federation
 from daskfc.secure.sums.masked import MaskedSum
 from daskfc.secure.sums.plain import PlainSum
 from daskfc.secure.sums.recovering import RecoveringSum
+from daskfc.secure.sums.shared import SharedSum
 from daskfc.secure.sums.total import Aggregation
 
 __all__ = ["KINDS", "open_sum"]
 
-KINDS = ("masked", "recovering", "plain")
+KINDS = ("masked", "recovering", "shared", "plain")
+"""How clients' arrays are hidden in a sum, as a method's parameter names it."""
 
 
 def open_sum(
@@ -27,9 +29,9 @@ def open_sum(
     ----------
     federation : Federation
         In a run.
-    kind : {"masked", "recovering", "plain"}
-        Whether the server sees only sums, only sums and clients may leave meanwhile, or every
-        array.
+    kind : {"masked", "recovering", "shared", "plain"}
+        Whether the server sees only sums; only sums and clients may leave meanwhile, for whose
+        masks all clients hold shares, or some clients, the aggregators, all masks; or every array.
     clients : tuple of str, optional
         The clients that take part; by default all.
     n_colluding : int
@@ -37,7 +39,7 @@ def open_sum(
     allow_few : bool
         Allow fewer than two honest clients, whose arrays are then revealed.
     patience_s : float
-        Seconds that "recovering" waits for stragglers once two thirds have answered.
+        Seconds that "recovering" and "shared" wait for stragglers once two thirds have answered.
 
     Returns
     -------
@@ -63,7 +65,8 @@ def open_sum(
         return PlainSum(federation)
     if kind == "masked":
         return MaskedSum(federation, clients=clients, n_colluding=n_colluding, allow_few=allow_few)
-    return RecoveringSum(
+    enduring = RecoveringSum if kind == "recovering" else SharedSum
+    return enduring(
         federation,
         clients=clients,
         n_colluding=n_colluding,

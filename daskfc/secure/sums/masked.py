@@ -181,8 +181,7 @@ def public_key(
     members: tuple[str, ...], n_colluding: int, secret: SecretKey, party: str
 ) -> dict[str, PublicKeys]:
     """Send the client's public key to its neighbours."""
-    own = KeyPair(secret.derive("aggregation")).public
-    message = PublicKeys(np.frombuffer(own, dtype=np.uint8).reshape(1, 32).copy())
+    message = PublicKeys.of(KeyPair(secret.derive("aggregation")).public)
     return dict.fromkeys(mask_neighbours(members, n_colluding)[party], message)
 
 

@@ -7,7 +7,10 @@ import numpy as np
 from daskfc.coding import SHARE_BYTES
 from daskfc.federation import Message, NoiseMultiplier, array, text
 
-__all__ = ["KeyShares", "Magnitude", "MaskedPart", "PlainPart", "PublicKeys", "RevealedShares"]
+__all__ = [
+    "Arrivals", "KeyShares", "Magnitude", "MaskSum", "MaskedPart", "PlainPart", "PublicKeys",
+    "RevealedShares",
+]  # fmt: skip
 
 
 class Magnitude(
@@ -36,6 +39,11 @@ class PublicKeys(
     """Public keys for Diffie-Hellman key agreement."""
 
     keys: np.ndarray = array("key", 32, dtype="uint8")
+
+    @classmethod
+    def of(cls, *keys: bytes) -> "PublicKeys":
+        """Return a message of some keys."""
+        return cls(np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, 32).copy())
 
 
 class KeyShares(
@@ -75,3 +83,25 @@ class RevealedShares(
     tag: str = text(64)
     own: np.ndarray = array("present", SHARE_BYTES, dtype="uint8")
     pairs: np.ndarray = array("dropped", SHARE_BYTES, dtype="uint8")
+
+
+class Arrivals(Message, route="server → client", reveals="which clients' arrays are in a sum"):
+    """What an aggregator opens the sum of its masks for: whose arrays arrived, of what shape."""
+
+    tag: str = text(64)
+    told: str = text(64)  # as in `MaskedPart`, of all of them
+    n_rows: int
+    n_columns: int
+    present: np.ndarray = array("client", dtype="uint8")  # 1 for each that is in the sum
+
+
+class MaskSum(
+    Message,
+    protection="coded",
+    route="client → server",
+    reveals="nothing, but with those of all aggregators the sum over the clients",
+):
+    """The sum of one aggregator's masks of the arrays in a sum."""
+
+    tag: str = text(64)
+    values: np.ndarray = array("row", "column", dtype="uint64")

@@ -20,10 +20,85 @@ from daskfc.secure.sums.messages import MaskedPart, RevealedShares
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total
 from daskfc.secure.sums.vault import advertise, masked_once, open_vault, reveal, seal
 
-__all__ = ["RecoveringSum", "recovered_total"]
+__all__ = ["EnduringSum", "RecoveringSum", "receive", "recovered_total"]
 
 _Key = TypeVar("_Key")
 _M = TypeVar("_M", bound=Message)
+
+
+class EnduringSum(Aggregation):
+    """A sum that goes on without clients that leave, until a threshold of them remains."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        *,
+        clients: tuple[str, ...] | None = None,
+        threshold: int | None = None,
+        n_colluding: int = 0,
+        patience_s: float = 10.0,
+        allow_few: bool = False,
+    ) -> None:
+        self.clients = federation.clients if clients is None else tuple(clients)
+        n = len(self.clients)
+        check_maskers(n, n_colluding, allow_few)
+        self.threshold = max(2, math.ceil(2 * n / 3)) if threshold is None else threshold
+        low = max(2, n_colluding + 1)
+        if not low <= self.threshold <= n:
+            raise InvalidInput(
+                f"the threshold of a {type(self).__name__} of {n} clients must be in [{low}, {n}]; "
+                f"got {self.threshold}."
+            )
+        super().__init__(federation)
+        self._n_colluding = n_colluding
+        self._patience = patience_s
+        self._name = uuid.uuid4().hex
+        self._numbers = count()
+
+    @property
+    def n_noise_shares(self) -> int:
+        """The threshold without the colluders; see `Aggregation`."""
+        return self.threshold - self._n_colluding
+
+    # A message stays at its sender until its receiver fetches it, and is lost with the sender, so
+    # only messages that have arrived count.
+
+    def arrived(self, sent: PerClient[Sent]) -> PerClient[Local]:
+        """Return the messages that arrive at the server in time, at least the threshold."""
+        federation = self._federation
+        self._enough(sent)
+        received = {name: federation.on_server(receive, one) for name, one in sent.items()}
+        there = self._in_time(received, self.threshold)
+        self._enough(there)
+        return PerClient({name: received[name] for name in received if name in there})
+
+    def _at_receivers(
+        self, sent: PerClient[PerClient[Sent]], least: int
+    ) -> tuple[dict[tuple[str, str], Local], set[tuple[str, str]]]:
+        """Return messages by receiver and sender, and which of them arrived in time."""
+        received = {
+            (receiver, sender): self._federation.on_client(receiver, receive, one)
+            for receiver, by_sender in sent.items()
+            for sender, one in by_sender.items()
+        }
+        return received, self._in_time(received, least)
+
+    def _in_time(self, handles: Mapping[_Key, Handle], least: int) -> set[_Key]:
+        """Wait for `least` steps to succeed, then a while for the others; return those that did."""
+        federation = self._federation
+        federation.wait(list(handles.values()), count=least)
+        # A client's refusal is an error; one that is away, or dies, is left out.
+        federation.wait(list(handles.values()), timeout=self._patience, needed=False)
+        there = {key for key, h in handles.items() if h.done() and not h.failed()}
+        federation.cancel([h for key, h in handles.items() if key not in there])
+        return there
+
+    def _enough(self, present: Collection[object]) -> None:
+        if len(present) < self.threshold:
+            raise DeadlineError(
+                f"{len(present)} clients are left of a sum that needs {self.threshold}; its masks "
+                "cannot be taken away. Bring the others back and resume the run."
+            )
 
 
 @dataclass
@@ -36,7 +111,7 @@ class _Batch:
     vaults: PerClient[Local]
 
 
-class RecoveringSum(Aggregation):
+class RecoveringSum(EnduringSum):
     """The server learns the sum over the clients that sent their arrays; clients may leave.
 
     Parameters
@@ -97,28 +172,16 @@ class RecoveringSum(Aggregation):
         sums_per_batch: int = 8,
         allow_few: bool = False,
     ) -> None:
-        self.clients = federation.clients if clients is None else tuple(clients)
-        n = len(self.clients)
-        check_maskers(n, n_colluding, allow_few)
-        self.threshold = max(2, math.ceil(2 * n / 3)) if threshold is None else threshold
-        low = max(2, n_colluding + 1)
-        if not low <= self.threshold <= n:
-            raise InvalidInput(
-                f"the threshold of a RecoveringSum of {n} clients must be in [{low}, {n}]; "
-                f"got {self.threshold}."
-            )
-        super().__init__(federation)
-        self._n_colluding = n_colluding
-        self._patience = patience_s
+        super().__init__(
+            federation,
+            clients=clients,
+            threshold=threshold,
+            n_colluding=n_colluding,
+            patience_s=patience_s,
+            allow_few=allow_few,
+        )
         self._size = sums_per_batch
-        self._name = uuid.uuid4().hex
-        self._batches = count()
         self._batch: _Batch | None = None
-
-    @property
-    def n_noise_shares(self) -> int:
-        """The threshold without the colluders; see `Aggregation`."""
-        return self.threshold - self._n_colluding
 
     def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
         # Waits for the clients; `Total.terms` names those in the sum.
@@ -139,7 +202,7 @@ class RecoveringSum(Aggregation):
         )
 
     def _exchange_keys(self, clients: tuple[str, ...]) -> _Batch:
-        federation, number = self._federation, next(self._batches)
+        federation, number = self._federation, next(self._numbers)
         batch = f"{self._name}.{number}"
         tags = [f"{batch}.{i}" for i in range(self._size)]
         public = self._at_clients(
@@ -157,28 +220,10 @@ class RecoveringSum(Aggregation):
         )
         return _Batch(tags, holders, members, vaults)
 
-    # A message stays at its sender until its receiver fetches it, and is lost with the sender, so
-    # only messages that have arrived count.
-
-    def arrived(self, sent: PerClient[Sent]) -> PerClient[Local]:
-        """Return the messages that arrive at the server in time, at least the threshold."""
-        federation = self._federation
-        self._enough(sent)
-        received = {name: federation.on_server(receive, one) for name, one in sent.items()}
-        there = self._in_time(received, self.threshold)
-        self._enough(there)
-        return PerClient({name: received[name] for name in received if name in there})
-
     def _at_clients(self, sent: PerClient[PerClient[Sent]]) -> PerClient[PerClient[Local]]:
         """Return messages by receiver and sender, among clients that all got those of all."""
-        federation = self._federation
         self._enough(sent)
-        received = {
-            (receiver, sender): federation.on_client(receiver, receive, one)
-            for receiver, by_sender in sent.items()
-            for sender, one in by_sender.items()
-        }
-        there = self._in_time(received, self.threshold**2)
+        received, there = self._at_receivers(sent, self.threshold**2)
         whole = set(sent)
         while whole:  # remove the client with most missing messages, until none is missing
             missing = {
@@ -192,23 +237,6 @@ class RecoveringSum(Aggregation):
         self._enough(whole)
         names = [name for name in sent if name in whole]
         return PerClient({r: PerClient({s: received[r, s] for s in names}) for r in names})
-
-    def _in_time(self, handles: Mapping[_Key, Handle], least: int) -> set[_Key]:
-        """Wait for `least` steps to succeed, then a while for the others; return those that did."""
-        federation = self._federation
-        federation.wait(list(handles.values()), count=least)
-        # A client's refusal is an error; one that is away, or dies, is left out.
-        federation.wait(list(handles.values()), timeout=self._patience, needed=False)
-        there = {key for key, h in handles.items() if h.done() and not h.failed()}
-        federation.cancel([h for key, h in handles.items() if key not in there])
-        return there
-
-    def _enough(self, present: Collection[object]) -> None:
-        if len(present) < self.threshold:
-            raise DeadlineError(
-                f"{len(present)} clients are left of a sum that needs {self.threshold}; its masks "
-                "cannot be taken away. Bring the others back and resume the run."
-            )
 
 
 def receive(message: _M) -> _M:

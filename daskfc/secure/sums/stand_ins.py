@@ -7,9 +7,19 @@ import numpy as np
 from daskfc.coding import SHARE_BYTES
 from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape
 from daskfc.privacy import Part, noise_of_part
-from daskfc.secure.sums import centre, interpoint, masked, plain, recovering, total, vault
+from daskfc.secure.sums import (
+    centre,
+    interpoint,
+    masked,
+    plain,
+    recovering,
+    shared,
+    total,
+    vault,
+)
 from daskfc.secure.sums.interpoint import KernelWidth
-from daskfc.secure.sums.messages import MaskedPart, PlainPart, PublicKeys
+from daskfc.secure.sums.messages import Arrivals, MaskedPart, PlainPart, PublicKeys
+from daskfc.secure.sums.shared import Gathered
 from daskfc.secure.sums.total import Total, as_matrix
 from daskfc.stores import ClientStore
 
@@ -22,6 +32,15 @@ def _summed(parts: Mapping[str, MaskedPart | PlainPart]) -> Total:
     shapes = {message.values.shape for message in parts.values()}
     assert len(shapes) == 1, shapes
     return Total(of_shape(*shapes.pop()), 0.0, tuple(parts))
+
+
+def _gathered(parts: Mapping[str, MaskedPart], tag: str, terms: tuple[str, ...]) -> Gathered:
+    shape = next(iter(parts.values())).values.shape
+    return Gathered(of_shape(*shape, dtype="uint64"), tag, "0" * 64, terms)
+
+
+def _opened(told: Arrivals) -> Sizes:
+    return Sizes(tag=told.tag, row=told.n_rows, column=told.n_columns)
 
 
 def _masked(part: Part, tag: str, n_keys: int) -> Sizes:
@@ -44,7 +63,7 @@ def _moments(data: ClientStore, kernel_kind: str) -> np.ndarray:
 
 
 STAND_INS: StandIns = {
-    **as_they_are(total.itself, plain.plain_part),
+    **as_they_are(total.itself, plain.plain_part, shared.announced),
     plain.plain_total: _summed,
     masked.public_key: lambda: Sizes(key=1),
     masked.masked_part: lambda part, tag: _masked(part, tag, 0),
@@ -55,6 +74,10 @@ STAND_INS: StandIns = {
     vault.reveal: lambda tag, present: Sizes(tag=tag, present=len(present), dropped=0),
     recovering.receive: lambda message: message,
     recovering.recovered_total: _summed,
+    shared.offered: lambda: Sizes(key=1),
+    shared.gathered: _gathered,
+    shared.opened: _opened,
+    shared.shared_total: lambda there: Total(of_shape(*there.values.shape), 0.0, there.terms),
     centre.sum_of_rows: lambda data: of_shape(data.n_features + 1),
     centre.centre_of_total: lambda total: Sizes(feature=total.values.size - 1),
     interpoint.interpoint_moments: _moments,

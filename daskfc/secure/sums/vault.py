@@ -71,8 +71,7 @@ def advertise(
 ) -> dict[str, PublicKeys]:
     """Send every client this client's public keys: one for sealing, and one for each sum."""
     pairs = [_sealing(secret, batch), *(KeyPair(pair_secret(secret, tag)) for tag in tags)]
-    keys = np.frombuffer(b"".join(pair.public for pair in pairs), dtype=np.uint8)
-    return dict.fromkeys(receivers, PublicKeys(keys.reshape(-1, 32).copy()))
+    return dict.fromkeys(receivers, PublicKeys.of(*(pair.public for pair in pairs)))
 
 
 def seal(

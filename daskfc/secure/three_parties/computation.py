@@ -13,7 +13,7 @@ from daskfc.errors import DecodingError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
 from daskfc.secure.shared.party import N_PARTIES
 from daskfc.secure.three_parties import steps
-from daskfc.secure.three_parties.tasks import CentresOfShares, LabelTask, NeighboursOfShares, Task
+from daskfc.secure.three_parties.tasks import LabelTask, NeighboursOfShares, Task
 
 __all__ = ["SharedComputation"]
 
@@ -115,7 +115,10 @@ class SharedComputation:
         return self._anew(rows, task, self._tell_labels)
 
     def labels_of_new(self, rows: _Rows, n_samples: int) -> _Labels:
-        """Return labels of new samples, which stay there: the nearest centres of `labels`.
+        """Return labels of new samples, which stay there, by what `labels` found.
+
+        After k-means it is the nearest centre; after DBSCAN the first cluster that has a core
+        sample within eps, and noise without any.
 
         Parameters
         ----------
@@ -127,20 +130,21 @@ class SharedComputation:
         Raises
         ------
         InvalidInput
-            Where no k-means ended before in this run, or a member was started anew since.
+            Where no labels were computed before in this run, or a member was started anew since.
         PartyError
             When a member refuses: after `steps.PREDICTIONS` in a start of a run.
 
         Notes
         -----
         Privacy: each of these clients learns the clusters of its own new samples, and all their
-        number. Who chooses samples learns by their labels where centres are.
+        number. Who chooses samples learns by their labels where centres are, or which places are
+        within eps of a core sample.
         """
         fit, task = self._fit, self._task
-        if fit is None or not isinstance(task, CentresOfShares):
+        if fit is None or not isinstance(task, LabelTask):
             raise InvalidInput(
-                "new samples are placed at the centres of k-means on shares, and there are none in "
-                "this computation. Compute labels by k-means first."
+                "new samples are placed by labels on shares, and there are none in this "
+                "computation. Compute labels first."
             )
         here = {"members": self.members, "tag": uuid.uuid4().hex}
         try:
@@ -153,8 +157,8 @@ class SharedComputation:
             if (error.step, error.error_type) not in _ANEW:
                 raise
             raise InvalidInput(
-                "a member of the fit was started anew, and its shares of the centres are gone. Fit "
-                "again to place new samples."
+                "a member of the fit was started anew, and its shares of what was found are gone. "
+                "Fit again to place new samples."
             ) from error
         return self._tell_labels(turn, rows, task, here)
 

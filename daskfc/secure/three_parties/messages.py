@@ -21,7 +21,7 @@ class SharedRows(
     tag: str = text(_TAG)
     scale: float
     point: str = text(_POINT)
-    new: int  # 1 for samples to be placed at the centres of a fit
+    new: int  # 1 for samples to be placed by a fit
     values: np.ndarray = array(2, "row", "column", dtype="uint64")
 
 

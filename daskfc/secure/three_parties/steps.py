@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from daskfc.secure.three_parties.messages import (
     SharedRows,
     SharedWords,
 )
-from daskfc.secure.three_parties.tasks import CentresOfShares, Found, LabelTask, Task, a_task
+from daskfc.secure.three_parties.tasks import Found, LabelTask, NeighboursOfShares, Task, a_task
 
 __all__ = [
     "PREDICTIONS",
@@ -82,8 +82,7 @@ def offered(
     members: tuple[str, ...], tag: str, secret: SecretKey, party: str
 ) -> dict[str, PublicKeys]:
     """Send a public key for this computation to the two other members."""
-    own = np.frombuffer(_key_pair(secret, _name(tag, members)).public, dtype=np.uint8)
-    message = PublicKeys(own.reshape(1, 32).copy())
+    message = PublicKeys.of(_key_pair(secret, _name(tag, members)).public)
     return {member: message for member in members if member != party}
 
 
@@ -120,7 +119,7 @@ def agreed(
 class WholeRows:
     """Samples (n, d) less a point, times a scale, as whole numbers.
 
-    `new` ones have no part in a fit, which is of all clients' own: they are placed at its centres.
+    `new` ones have no part in a fit, which is of all clients' own: they are placed by it.
     """
 
     values: Ints
@@ -232,13 +231,13 @@ class Running:
 
 @dataclass(frozen=True)
 class Turn:
-    """A program's words of a round, or its planes and centres once it has ended."""
+    """A program's words of a round, or its planes and what else it found once it has ended."""
 
     running: Running
     number: int
     words: Words | None
     planes: Bits | None = None
-    centres: Numbers | None = None
+    kept: Any = None
 
 
 @takes(task=a_task)
@@ -247,8 +246,8 @@ def begun(keys: RingKeys, shares: Shares, task: Task) -> Turn:
     x = shares.numbers
     if shares.new:
         raise PrivacyError(
-            "new samples are placed at the centres of a fit, and have no part in one. Start the "
-            "run again."
+            "new samples are placed by what a fit found, and have no part in one. Start the run "
+            "again."
         )
     if (x.shape, shares.scale) != (task.shape, task.scale):
         raise InvalidInput(
@@ -262,22 +261,22 @@ def begun(keys: RingKeys, shares: Shares, task: Task) -> Turn:
 
 
 def begun_placing(fit: Turn, keys: RingKeys, shares: Shares) -> Turn:
-    """Begin to place new samples at the centres of a fit that this member took part in."""
+    """Begin to place new samples by what a fit found that this member took part in."""
     run, x = fit.running, shares.numbers
     task, members = run.task, run.members
-    if fit.centres is None or not isinstance(task, CentresOfShares):
+    if fit.kept is None or isinstance(task, NeighboursOfShares):
         raise InvalidInput(
-            "new samples are placed at the centres of k-means that has ended, and this member "
-            "has none of that computation. Fit again by k-means."
+            "new samples are placed by what k-means or DBSCAN found that has ended, and this "
+            "member has nothing of that computation. Fit again."
         )
     own = members, run.grid, task.shape[1:], True
     if own != (keys.members, (shares.scale, shares.point), x.shape[1:], shares.new):
         raise PrivacyError(
             "the shares are not of new samples on the grid, from the point and for the members of "
-            "the fit whose centres this member holds. Nothing was sent; fit again."
+            "the fit by which they would be placed. Nothing was sent; fit again."
         )
     keys.once.hold_few("predictions on shares", keys.name.encode(), PREDICTIONS)
-    program = task.placing(len(x)).fit(_party(keys, shares), x, fit.centres)
+    program = task.placing(len(x)).fit(_party(keys, shares), x, fit.kept)
     return Running(program, task, members, shares).turn(None)
 
 

@@ -31,8 +31,24 @@ _STARTS = 16  # ours: in common rounds, so that more cost bytes alone
 _LARGEST = 1 << 22  # ours: comparisons at once
 _OF_NUMBER = 64  # bytes of a shared number: two summands, as they arrive and put together, copies
 
-Found = tuple[Bits, Numbers | None]
-"""What a program ends with: planes to be opened, and centres, which stay shares."""
+Found = tuple[Bits, Any]
+"""What a program ends with: planes to be opened, and shares that new samples are placed by."""
+
+
+@dataclass(frozen=True)
+class PlacedByDensity:
+    """What finds the clusters of so many new samples after DBSCAN."""
+
+    clusters: DensityClusters
+    n_samples: int
+
+    def cost(self) -> Cost:
+        """Return rounds and words of `fit`."""
+        return self.clusters.cost_of_placing(self.n_samples)
+
+    def fit(self, party: Party, x: Numbers, kept: tuple[Numbers, Bits, Bits]) -> Program[Found]:
+        """Return planes of new samples x, and what they were placed by."""
+        return (yield from self.clusters.placed(party, x, *kept)), kept
 
 
 @dataclass(frozen=True)
@@ -93,6 +109,11 @@ class CentresOfShares:
         """Return what finds the nearest centres of new samples: no iteration, so none moves."""
         return replace(self.lloyd, n_samples=n_samples, iterations=0)
 
+    def memory_of_placing(self, n_samples: int) -> int:
+        """Return bytes that `placing` takes."""
+        lloyd = self.placing(max(n_samples, self.lloyd.n_clusters))
+        return replace(self, lloyd=lloyd).memory
+
     def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return labels (n,): the row of planes (planes, n) in which a sample's bit is set."""
         found: NDArray[np.int64] = planes.argmax(axis=0).astype(np.int64)
@@ -113,8 +134,8 @@ def _drawn(task: CentresOfShares) -> tuple[list[int], Seeding]:
 
 
 @dataclass(frozen=True)
-class DensityOfShares:
-    """DBSCAN; noise is -1. `scale` is what features were multiplied by."""
+class _OnNeighbours:
+    """A task on who is near whom; `scale` is what features were multiplied by."""
 
     clusters: DensityClusters
     scale: float = 1.0
@@ -130,6 +151,11 @@ class DensityOfShares:
     def shape(self) -> tuple[int, int]:
         """Numbers of samples and features."""
         return self.clusters.n_samples, self.clusters.n_features
+
+
+@dataclass(frozen=True)
+class DensityOfShares(_OnNeighbours):
+    """DBSCAN; noise is -1."""
 
     @property
     def n_planes(self) -> int:
@@ -148,7 +174,17 @@ class DensityOfShares:
 
     def program(self, party: Party, x: Numbers) -> Program[Found]:
         """Return planes (n_planes, words) of numbers of clusters, one sample a bit."""
-        return (yield from self.clusters.fit(party, x)), None
+        planes, core = yield from self.clusters.clustered(party, x)
+        return planes, (x, planes, core)
+
+    def placing(self, n_samples: int) -> PlacedByDensity:
+        """Return what finds the clusters of new samples: those of core samples near them."""
+        return PlacedByDensity(self.clusters, n_samples)
+
+    def memory_of_placing(self, n_samples: int) -> int:
+        """Return bytes that `placing` takes, shares of the fit included."""
+        (n, d), pairs = self.shape, self.clusters.at_once + WORD * self.clusters.n_samples
+        return _OF_NUMBER * (n + n_samples) * d + 500 * min(pairs, n * (n_samples + WORD))
 
     def labels(self, planes: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return labels (n,) from planes (planes, n): the highest number stands for noise."""
@@ -159,19 +195,8 @@ class DensityOfShares:
 
 
 @dataclass(frozen=True)
-class NeighboursOfShares:
-    """Who is near whom, which is opened to the server. `scale` is as in `DensityOfShares`."""
-
-    clusters: DensityClusters
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        DensityOfShares(self.clusters, self.scale)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of samples and features."""
-        return self.clusters.n_samples, self.clusters.n_features
+class NeighboursOfShares(_OnNeighbours):
+    """Who is near whom, which is opened to the server."""
 
     @property
     def n_planes(self) -> int:

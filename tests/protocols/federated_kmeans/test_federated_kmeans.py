@@ -42,7 +42,7 @@ def whole(federation):
 
 @pytest.mark.slow
 class TestOnProcesses:
-    @pytest.mark.parametrize("averaging", ["masked", "recovering", "plain"])
+    @pytest.mark.parametrize("averaging", ["masked", "recovering", "shared", "plain"])
     def test_labels_are_those_of_centres_as_good_as_pooled_ones(self, federation, averaging):
         model = fitted(federation, averaging=averaging)
         pooled = KMeans(K, n_init=10, random_state=0).fit(POOLED)
@@ -61,7 +61,7 @@ class TestOnProcesses:
         plain = fitted(federation, averaging="plain")
         np.testing.assert_allclose(model.cluster_centers_, plain.cluster_centers_, atol=1e-9)
         np.testing.assert_array_equal(model.labels_, plain.labels_)
-        again = fitted(federation)
+        again = fitted(federation, averaging="shared")  # masks of other clients, and the same sums
         np.testing.assert_array_equal(model.cluster_centers_, again.cluster_centers_)
 
     @pytest.mark.parametrize(

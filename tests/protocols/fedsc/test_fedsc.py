@@ -34,12 +34,13 @@ def federation(urls):
         yield running
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("params", "same"),
     [
         ({}, {}),
         ({"averaging": "plain"}, {}),
+        ({"averaging": "shared"}, {}),
         ({"weighting": "uniform", "rounds": 2}, {"uniform": True, "rounds": 2}),
         ({"rounds": 4, "local_steps": 5}, {"rounds": 4, "steps": 5}),
         ({"start": "normal", "stale_pair": True}, {"start": "normal", "stale": True}),
@@ -163,8 +164,11 @@ def test_what_ended_the_rounds_ends_them_again(federation, monkeypatch, tmp_path
     np.testing.assert_array_equal(again.labels_, first.labels_)
 
 
-def test_a_client_that_sleeps_through_a_round_is_left_out_of_it(federation, urls, monkeypatch):
-    pid = federation.processes.pid("client-2")
+@pytest.mark.parametrize("averaging", ["recovering", "shared"])
+def test_a_client_that_sleeps_through_a_round_is_left_out_of_it(
+    federation, urls, monkeypatch, averaging
+):
+    pid = federation.processes.pid("client-3")
 
     def sleep_and_wake(stage, done, total):
         if (stage, done) == ("averaging", 1):
@@ -173,13 +177,19 @@ def test_a_client_that_sleeps_through_a_round_is_left_out_of_it(federation, urls
             os.kill(pid, signal.SIGCONT)
 
     monkeypatch.setattr(federation, "on_progress", sleep_and_wake)
+    how = {"rounds": 3, "tolerance": 1e-12}  # with a tolerance rounds wait for the last report
     try:
-        model = FedSC(K, averaging="recovering", rounds=3, patience_s=2.0).fit(federation)
+        model = FedSC(K, averaging=averaging, patience_s=2.0, **how).fit(federation)
     finally:
         os.kill(pid, signal.SIGCONT)
-    others = [name for name in ROWS if name != "client-2"]
-    found = in_one_place(urls, rounds=3, active=[list(ROWS), others, list(ROWS)])
+    sent = {(row.round, row.sender) for row in model.ledger_ if row.message == "MaskedPart"}
+    others = [name for name in ROWS if name != "client-3"]
+    active = [list(ROWS), others, list(ROWS)]
+    for number, expected in enumerate(active, start=1):
+        assert sorted(name for at, name in sent if at == number) == sorted(expected)
+    found = in_one_place(urls, rounds=3, active=active)
     np.testing.assert_array_equal(model.labels_.values, found)
+    assert (found != in_one_place(urls, rounds=3)).any()  # which a label tells
 
 
 def test_the_view_of_the_server_holds_the_factors(urls):

@@ -234,7 +234,7 @@ def test_perturbed_data_are_one_release_of_each_client(federation):
 
 @pytest.mark.few(1)
 @pytest.mark.slow
-@pytest.mark.parametrize("averaging", ["masked", "plain", "recovering"])
+@pytest.mark.parametrize("averaging", ["masked", "plain", "recovering", "shared"])
 def test_perturbed_factors_are_released_in_every_round_and_once_more(federation, averaging):
     params = {"kernel_width": 2.5, "n_atoms": 8, "start": "normal", "rounds": 3}
     model = FedSC(K, noise=FACTORS, averaging=averaging, **params).fit(federation)
@@ -252,7 +252,7 @@ def test_perturbed_factors_are_released_in_every_round_and_once_more(federation,
         "LabelledSamples",
         "PublicKeys",
     }
-    assert bare <= public | {"KeyShares", "RevealedShares"}
+    assert bare <= public | {"KeyShares", "RevealedShares", "MaskSum"}
     np.testing.assert_array_equal(np.unique(model.labels_.values), np.arange(K))
 
 

@@ -87,7 +87,7 @@ def test_changing_subsets_give_single_dictionaries_and_one_subset_gives_none():
     assert everybody == (0, pytest.approx(1.0))  # nothing but the mean of all, which it has
 
 
-@pytest.mark.parametrize("averaging", ["masked", "recovering"])
+@pytest.mark.parametrize("averaging", ["masked", "recovering", "shared"])
 def test_some_clients_in_a_round_are_refused_under_masks(averaging):
     some = {"n_clusters": 3, "participation": 0.6, "averaging": averaging}
     with pytest.raises(

@@ -23,11 +23,11 @@ SUMMED = {
 }
 
 
-# Every two of the three together; all three take twice as long.
+# Every two of the three together; all of them take twice as long.
 WAYS = [
     pytest.param(away, averaging, summed, marks=[pytest.mark.long] if (i + j + k) % 2 else [])
     for i, away in enumerate(AWAY)
-    for j, averaging in enumerate(["masked", "plain", "recovering"])
+    for j, averaging in enumerate(["masked", "plain", "recovering", "shared"])
     for k, summed in enumerate(SUMMED)
 ]
 

@@ -265,6 +265,15 @@ def test_a_noisy_fit_that_broke_off_does_not_release_again(federation, monkeypat
     fitted(federation, **{**how, "noise": {**noise, "multiplier": 2.0}})  # another fit
 
 
+def test_masks_that_two_hold_change_nothing(federation):
+    masked, shared = (fitted(federation, averaging=kind) for kind in ("masked", "shared"))
+    np.testing.assert_array_equal(masked.labels_, shared.labels_)
+    np.testing.assert_array_equal(masked.feature_weights_, shared.feature_weights_)
+    assert masked.sum_error_bound_ == shared.sum_error_bound_
+    told = {row.message for row in shared.ledger_} - {row.message for row in masked.ledger_}
+    assert told == {"Arrivals", "MaskSum"}
+
+
 def test_a_client_that_sleeps_through_an_iteration_is_left_out_of_it(federation, monkeypatch):
     pid = federation.processes.pid("client-2")
 

@@ -209,6 +209,19 @@ def test_predict_of_the_same_samples(federation, columns, tmp_path, basis):
         model.predict(federation, {name: new[name] for name in ("client-1", "client-3")})
 
 
+@pytest.mark.parametrize("variant", ["optimised", "basic", "tree"])
+def test_masks_that_two_hold_change_no_label(federation, columns, tmp_path, variant, approved):
+    how = {"filter_order": 0, "n_init": 2, "variant": variant, "distances": "landmarks"}
+    new = vertical(tmp_path, columns, {name: np.arange(N) + 5000 for name in columns})
+    labels, told = {}, {}
+    for averaging in ("masked", "shared"):
+        model = KCAGC(K, averaging=averaging, **how).fit(federation)
+        labels[averaging] = model.labels_.values, model.predict(federation, new).values
+        told[averaging] = {row.message for row in federation.ledger}
+    np.testing.assert_array_equal(labels["masked"], labels["shared"])
+    assert told["shared"] == told["masked"] | {"Arrivals", "MaskSum"}
+
+
 def test_what_the_server_saw_under_latency(columns, tmp_path):
     two = dict(list(columns.items())[:2])
     slow = {"cluster": "local", "latency": 0.02}

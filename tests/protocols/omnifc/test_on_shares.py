@@ -80,7 +80,7 @@ def pooled(labels):
     return np.concatenate([found.sel(client=name).values for name in NAMES])
 
 
-def test_dbscan_has_the_pooled_labels_and_tells_nobody_a_distance(federation, urls, approved):
+def test_dbscan_has_the_pooled_labels_and_tells_nobody_a_distance(federation, approved):
     model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels").fit(federation)
     wanted = DBSCAN(eps=0.9).fit_predict(FAR)
     assert ari(wanted, labels_of(model)) == 1.0
@@ -92,10 +92,6 @@ def test_dbscan_has_the_pooled_labels_and_tells_nobody_a_distance(federation, ur
     assert to_server == {"SampleSummary"}
     assert not {"CodedRows", "CodedDistances", "ClusterReport"} & set(frame["message"])
     assert (frame["message"] == "LabelledSamples").sum() == len(NAMES)
-    sent = len(federation.ledger.to_frame())
-    with pytest.raises(InvalidInput, match="reveal='labels' and clusterer 'dbscan' cannot place"):
-        model.predict(federation, urls)
-    assert len(federation.ledger.to_frame()) == sent
 
 
 def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation, urls, approved):
@@ -166,6 +162,38 @@ def test_new_samples_get_the_nearest_centre_of_the_fit(federation, urls, tmp_pat
     np.testing.assert_array_equal(again, found)
     words = federation.ledger.to_frame()[begin:].query("message == 'SharedRows'")
     assert len(words) == 2 * len(frame.query("message == 'SharedRows'"))
+
+
+def test_new_samples_get_the_cluster_of_a_core_sample_within_eps(
+    federation, urls, tmp_path, approved
+):
+    """Noise where there is none; the fit's own samples keep their labels."""
+    model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels").fit(federation)
+    own = labels_of(model)
+    np.testing.assert_array_equal(pooled(model.predict(federation, urls)), own)
+    random = np.random.default_rng(3)
+    new = {"b": random.normal(scale=4, size=(60, 3)), "d": random.normal(scale=4, size=(7, 3))}
+    new["d"][0] = FAR[own == 0][0]
+    begin = len(federation.ledger.to_frame())
+    found = model.predict(federation, stores_of(tmp_path, new))
+    found = found.set_index(sample=["client", "sample_id"])
+    frame = federation.ledger.to_frame()[begin:]
+    assert set(frame["message"]) == {
+        *("StoreSummary", "NewSamples", "PublicKeys", "SharedRows", "SharedWords", "RoundsTaken"),
+        *("LabelSummand", "LabelledSamples"),
+    }
+    assert "server" not in {*frame["sender"], *frame["receiver"]}
+    _, grid = model._fitted._fitted
+    core = DBSCAN(eps=0.9).fit(FAR).core_sample_indices_
+    wanted = {}
+    for name, rows in new.items():
+        squares = np.square(rows[:, None] - FAR[core]).sum(-1)
+        assert np.abs(np.sqrt(squares) - 0.9).min() > 20 / grid.scale  # rounding moves none
+        near = squares <= 0.81
+        wanted[name] = [min(own[core][row], default=-1) for row in near]
+        np.testing.assert_array_equal(found.sel(client=name), wanted[name])
+    assert -1 in wanted["b"]
+    assert 0 in wanted["d"]
 
 
 def test_new_samples_far_from_the_origin_are_seen_from_the_mean_of_the_fit(tmp_path, approved):

@@ -119,6 +119,90 @@ def test_features_at_the_ends_of_their_range():
     assert fitted(x, 1, 2)[0].tolist() == [0, 1, 0, 1, -1]
 
 
+# -- new samples ----------------------------------------------------------------------------------
+
+
+def placed(x, new, squared_eps, min_samples, at_once=1 << 20):
+    """Return labels of new samples after a fit to x, the plan, and the run of placing alone."""
+    bits = max(1, int(np.abs(np.concatenate([x, new])).max()).bit_length())
+    plan = DensityClusters(len(x), x.shape[1], bits, squared_eps, min_samples, at_once=at_once)
+    kept = [None] * 3
+
+    def fit(party, shares):
+        kept[party.index] = shares, *(yield from plan.clustered(party, shares))
+        return kept[party.index][1]
+
+    in_lockstep(fit, cut_numbers(x))
+    run = in_lockstep(
+        lambda party, shares: plan.placed(party, shares, *kept[party.index]), cut_numbers(new)
+    )
+    planes = unpacked(told(run), len(new)).astype(int)
+    labels = (planes << np.arange(len(planes))[:, np.newaxis]).sum(axis=0)
+    return np.where(labels == 2**plan.label_bits - 1, -1, labels), plan, run
+
+
+def first_near(x, new, squared_eps, min_samples):
+    """Return the first cluster of scikit-learn's that has a core sample near, one by one."""
+    model = DBSCAN(eps=np.sqrt(squared_eps + 0.5), min_samples=min_samples, algorithm="brute")
+    labels = model.fit(x.astype(float)).labels_
+    found = []
+    for one in new:
+        near = [
+            labels[i]
+            for i in model.core_sample_indices_
+            if ((x[i] - one) ** 2).sum() <= squared_eps
+        ]
+        found.append(min(near, default=-1))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "m", "min_samples", "at_once"),
+    [
+        *((n, m, 3, 1 << 20) for n in (1, 63, 64, 130) for m in (1, 64, 65)),
+        (65, 200, 1, 1),
+        (130, 200, 4, 1 << 14),
+    ],
+)
+def test_new_samples_are_of_the_first_cluster_with_a_core_sample_near(n, m, min_samples, at_once):
+    random = np.random.default_rng(n + m)
+    x, new = random.integers(-25, 26, (n, 2)), random.integers(-35, 36, (m, 2))
+    labels, plan, run = placed(x, new, 18, min_samples, at_once)
+    assert labels.tolist() == first_near(x, new, 18, min_samples)
+    cost = plan.cost_of_placing(m)
+    assert (run.n_rounds, run.n_bytes) == (cost.rounds, cost.n_bytes)
+
+
+def test_samples_of_the_fit_keep_their_labels_where_they_are_placed():
+    """Cores and borders, and one at eps of a border sample alone, which is noise."""
+    x = np.array([[0], [1], [2], [3], [7], [11], [12], [13], [14], [30], [18]])
+    own, _ = fitted(x, 16, 4)
+    labels, _, _ = placed(x, np.concatenate([x, [[22], [15]]]), 16, 4)
+    assert labels.tolist() == [*own.tolist(), -1, 1]
+    assert own.tolist() == [0] * 5 + [1] * 4 + [-1, 1]
+
+
+def test_where_nothing_is_core_new_samples_are_noise():
+    x = np.arange(5).reshape(5, 1) * 10
+    for min_samples in (2, 6):  # of no neighbours, and of fewer samples than that
+        assert placed(x, x, 4, min_samples)[0].tolist() == [-1] * 5
+
+
+@pytest.mark.slow
+def test_placing_opens_nothing_and_what_a_party_sees_is_uniform():
+    x = np.repeat(np.arange(10), 13).reshape(-1, 1)
+    _, _, run = placed(x, x, 1, 3)
+    for i in range(3):
+        seen = np.concatenate([words.reshape(-1) for words in run.seen[i]])
+        counts = np.bincount(seen.view(np.uint8), minlength=256)
+        mean = counts.sum() / 256
+        assert ((counts - mean) ** 2 / mean).sum() < chi2.isf(1e-9 / 3, 255)
+
+
+# -- costs, views, parameters ---------------------------------------------------------------------
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "spread", "min_samples", "at_once"),

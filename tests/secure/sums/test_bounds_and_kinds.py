@@ -11,7 +11,7 @@ from daskfc.coding import FixedPoint, SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import PerClient
 from daskfc.privacy import Noised
-from daskfc.secure.sums import Aggregation, MaskedSum, PlainSum, RecoveringSum, open_sum
+from daskfc.secure.sums import Aggregation, MaskedSum, PlainSum, RecoveringSum, SharedSum, open_sum
 from daskfc.secure.sums.masked import PairKeys, add_up, masked_part
 from daskfc.secure.sums.messages import Magnitude
 from daskfc.secure.sums.plain import plain_part, plain_total
@@ -143,7 +143,13 @@ def test_an_array_has_one_or_two_axes(n_axes):
 
 
 @pytest.mark.parametrize(
-    ("kind", "cls"), [("masked", MaskedSum), ("recovering", RecoveringSum), ("plain", PlainSum)]
+    ("kind", "cls"),
+    [
+        ("masked", MaskedSum),
+        ("recovering", RecoveringSum),
+        ("shared", SharedSum),
+        ("plain", PlainSum),
+    ],
 )
 def test_a_kind_is_opened_by_its_name_with_its_options(kind, cls):
     found = open_sum(Answering(), kind)
@@ -170,22 +176,24 @@ def test_shares_of_noise_are_of_clients_that_are_in_the_sum_and_do_not_collude()
     assert shares("masked") == 5
     assert shares("masked", n_colluding=3) == 2
     assert shares("masked", clients=NAMES[:2], n_colluding=2, allow_few=True) == 1
-    assert shares("recovering") == 4  # of five clients one may leave
-    assert shares("recovering", n_colluding=2) == 2
+    for kind in ("recovering", "shared"):
+        assert shares(kind) == 4  # of five clients one may leave
+        assert shares(kind, n_colluding=2) == 2
     assert shares("plain") == shares("plain", n_colluding=3) == 1
 
 
+@pytest.mark.parametrize("kind", ["recovering", "shared"])
 @pytest.mark.parametrize(("options", "patience"), [({}, 10.0), ({"patience_s": 0.5}, 0.5)])
-def test_a_recovering_sum_is_as_patient_as_it_was_told(options, patience):
+def test_a_sum_that_clients_may_leave_is_as_patient_as_it_was_told(kind, options, patience):
     federation = Answering()
     parts = PerClient(dict.fromkeys(NAMES, Answer()))
-    open_sum(federation, "recovering", **options).sum(parts, max_abs=1.0)
+    open_sum(federation, kind, **options).sum(parts, max_abs=1.0)
     assert {timeout for _, count, timeout, _ in federation.waited if count is None} == {patience}
 
 
 def test_masked_is_the_kind_by_default_and_another_is_refused():
     assert type(open_sum(Answering())) is MaskedSum
     with pytest.raises(
-        InvalidInput, match=r"must be one of masked, recovering, plain; got 'open'\."
+        InvalidInput, match=r"must be one of masked, recovering, shared, plain; got 'open'\."
     ):
         open_sum(Answering(), "open")

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from daskfc.errors import InvalidInput
-from daskfc.secure.sums import MaskedSum, PlainSum, RecoveringSum, open_sum
+from daskfc.secure.sums import MaskedSum, PlainSum, RecoveringSum, SharedSum
 from daskfc.testing.federation import federation_of
 from daskfc.testing.sums import SecureSumTests
 
@@ -49,9 +48,13 @@ class TestRecovering(SecureSumTests):
         return RecoveringSum(federation, clients=clients)
 
 
-def test_a_kind_has_a_name(federation):
-    kinds = {"masked": MaskedSum, "recovering": RecoveringSum, "plain": PlainSum}
-    for name, kind in kinds.items():
-        assert type(open_sum(federation, name)) is kind
-    with pytest.raises(InvalidInput, match="one of masked, recovering, plain; got 'open'"):
-        open_sum(federation, "open")
+class TestShared(SecureSumTests):
+    def open(self, federation, clients):
+        return SharedSum(federation, clients=clients)
+
+
+class TestSharedAmongAll(SecureSumTests):
+    """A sum that no client may leave, which waits for nobody."""
+
+    def open(self, federation, clients):
+        return SharedSum(federation, clients=clients, threshold=len(clients))

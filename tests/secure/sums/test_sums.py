@@ -1,11 +1,14 @@
 """Sums over real worker processes: values, the ledger, refusals, and clients that leave."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
 from daskfc.errors import DeadlineError, InvalidInput, PartyError, PrivacyError
 from daskfc.federation import PerClient
-from daskfc.secure.sums import MaskedSum, PlainSum, RecoveringSum
+from daskfc.secure.sums import MaskedSum, PlainSum, RecoveringSum, SharedSum
 from daskfc.testing.federation import federation_of
 from tests.secure.sums import steps
 
@@ -37,7 +40,7 @@ def values(federation, total):
     return found[:-1].reshape(30, 4), found[-1]
 
 
-@pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum])
+@pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum, SharedSum])
 def test_every_way_gives_the_sum(federation, kind):
     aggregation = kind(federation)
     parts = federation.on_clients(steps.rows)
@@ -53,11 +56,19 @@ def test_every_way_gives_the_sum(federation, kind):
         assert len(sent) == 2 * len(ROWS)
         assert all(30 * 4 * 8 <= row.payload_bytes <= 30 * 4 * 8 + 192 for row in sent)
         keys = [row for row in federation.ledger if row.message == "PublicKeys"]
-        near = 4 if kind is MaskedSum else len(ROWS) - 1
-        assert len(keys) == len(ROWS) * near  # once, not once a sum
+        n = len(ROWS)
+        n_keys = {MaskedSum: 4 * n, RecoveringSum: n * (n - 1), SharedSum: 4 * (n - 2) + 2}
+        assert len(keys) == n_keys[kind]  # once, not once a sum
+    if kind is SharedSum:
+        sent = [row for row in federation.ledger if row.message in ("Arrivals", "MaskSum")]
+        assert {(row.message, row.sender, row.receiver, row.protection) for row in sent} == {
+            *(("Arrivals", "server", name, "plain") for name in ("client-1", "client-2")),
+            *(("MaskSum", name, "server", "coded") for name in ("client-1", "client-2")),
+        }
+        assert len(sent) == 8
 
 
-@pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum])
+@pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum, SharedSum])
 def test_a_sum_that_was_prepared_sends_the_same_messages(federation, kind):
     kinds = []
     for prepared in (False, True):
@@ -79,7 +90,7 @@ def test_keys_are_under_way_before_there_is_anything_to_sum(federation):
     assert {row.message for row in federation.ledger} == {"PublicKeys"}
 
 
-@pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum])
+@pytest.mark.parametrize("kind", [PlainSum, MaskedSum, RecoveringSum, SharedSum])
 def test_every_way_sums_the_arrays_of_some_clients_with_their_noise(federation, kind):
     some = ("client-5", "client-2", "client-3")
     aggregation = kind(federation) if kind is PlainSum else kind(federation, clients=some)
@@ -91,6 +102,14 @@ def test_every_way_sums_the_arrays_of_some_clients_with_their_noise(federation, 
     assert {row.receiver for row in federation.ledger} <= {*some, "server", "caller"}
     parts = [row for row in federation.ledger if row.message in ("PlainPart", "MaskedPart")]
     assert [row.noise_multiplier for row in parts] == [2.5] * 3
+
+
+def test_shared_sums_are_those_of_masks_bit_for_bit(federation):
+    parts, found = federation.on_clients(steps.rows), []
+    for kind in (MaskedSum, SharedSum):
+        found.append(values(federation, kind(federation).sum(parts, max_abs=5.0)))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
 
 
 def test_two_honest_clients_are_enough(federation):
@@ -200,3 +219,74 @@ def test_clients_that_leave_at_each_stage(tmp_path):
         one = PerClient({names[0]: parts[names[0]]})
         with pytest.raises(DeadlineError, match="1 clients are left of a sum that needs 2"):
             sums.sum(one, max_abs=5.0)
+
+
+class Sharing(SharedSum):
+    """Loses a client where the clients are waited for: for keys first, then for arrays."""
+
+    leaves, stage = None, 0  # (stage, client)
+
+    def _leave(self):
+        self.stage += 1
+        if self.leaves is not None and self.stage == self.leaves[0]:
+            self._federation.processes.forget(self.leaves[1])
+
+    def _in_time(self, handles, least):
+        self._leave()
+        return super()._in_time(handles, least)
+
+    def _whole(self, sent, there):
+        self._leave()
+        return super()._whole(sent, there)
+
+
+def test_clients_that_leave_a_shared_sum(tmp_path):
+    """Before keys, and before or after their arrays."""
+    with federation_of(tmp_path, ROWS) as federation:
+        federation.start_run("run", random_state=0, workspace=str(tmp_path), deadline_s=1.5)
+        names = list(ROWS)
+        parts = federation.on_clients(steps.rows)
+        federation.wait(parts)
+        for stage, gone in enumerate(["client-6", "client-4"], start=1):
+            sums = Sharing(federation, clients=tuple(names), threshold=2, patience_s=60)
+            sums.leaves = (stage, gone)
+            names.remove(gone)
+            for _ in range(2):  # the second without it from the beginning
+                total = sums.sum(parts.only((*names, gone)), max_abs=5.0)
+                told = federation.publish(steps.terms_of, total).values
+                terms = {f"client-{int(one)}" for one in told}
+                assert set(names) <= terms <= {*names, gone}  # it may have answered before
+                found, bound = values(federation, total)
+                np.testing.assert_allclose(found, truth(terms), rtol=0, atol=1e-13 + bound)
+            assert terms == set(names)
+
+
+def test_a_sum_whose_aggregator_is_away_ends_and_names_it(tmp_path):
+    """Before its masks, and before its keys."""
+    with federation_of(tmp_path, {n: ROWS[n] for n in tuple(ROWS)[:4]}) as federation:
+        federation.start_run("run", random_state=0, workspace=str(tmp_path), deadline_s=1.5)
+        parts = federation.on_clients(steps.rows)
+        federation.wait(parts)
+        sums = Sharing(federation, threshold=2, patience_s=60)
+        sums.leaves = (3, "client-2")
+        values(federation, sums.sum(parts, max_abs=5.0))
+        with pytest.raises(DeadlineError, match=r"party 'client-2' has been away for 1\.5 s"):
+            values(federation, sums.sum(parts, max_abs=5.0))
+        with pytest.raises(
+            DeadlineError, match=r"one of client-1, client-2 is away|\d clients are"
+        ):
+            SharedSum(federation, threshold=2, patience_s=0.5).sum(parts, max_abs=5.0)
+
+
+def test_a_killed_client_or_aggregator_comes_back_and_changes_nothing(tmp_path):
+    with federation_of(tmp_path, ROWS) as federation:
+        federation.start_run("run", random_state=0, workspace=str(tmp_path), deadline_s=60)
+        sums = SharedSum(federation, patience_s=60)
+        parts = federation.on_clients(steps.rows)
+        expected, _ = values(federation, sums.sum(parts, max_abs=5.0))
+        for name in ("client-5", "client-1"):
+            pid = federation.processes.pid(name)
+            os.kill(pid, signal.SIGKILL)
+            found, _ = values(federation, sums.sum(parts, max_abs=5.0))
+            np.testing.assert_array_equal(found, expected)
+            assert federation.processes.pid(name) != pid

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from sklearn.cluster import DBSCAN
 
 from daskfc.coding import SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PolicyRefused, PrivacyError
@@ -340,15 +341,15 @@ def a_fit(how=None):
     return once, in_turns(keys, x, replace(TASK, scale=(how or {}).get("scale", 1.0)))[0]
 
 
-def placed(fit, once, tag, rows=NEW, **how):
-    """Return labels of new rows at the centres of a fit, and all turns on the way."""
+def placed(fit, once, tag, rows=NEW, task=TASK, **how):
+    """Return labels of new rows by what a fit found, and all turns on the way."""
     _, keys, x = three(tag, rows, once, new=True, **how)
     turns = {one: begun_placing(fit[one], keys[one], x[one]) for one in MEMBERS}
     turns, before = to_the_end(turns)
     parts = {one: label_summands(turns[one]) for one in MEMBERS}
     return np.concatenate(
         [
-            labels_of({m: parts[m][name] for m in MEMBERS}, WholeRows(own), TASK, MEMBERS, tag)
+            labels_of({m: parts[m][name] for m in MEMBERS}, WholeRows(own), task, MEMBERS, tag)
             for name, own in (("b", rows[:4]), ("other", rows[4:]))
         ]
     ), before
@@ -356,7 +357,7 @@ def placed(fit, once, tag, rows=NEW, **how):
 
 def test_new_samples_get_the_nearest_of_the_shared_centres():
     once, fit = a_fit()
-    centres = put_together(*(fit[one].centres for one in "ab")).view(np.int64)
+    centres = put_together(*(fit[one].kept for one in "ab")).view(np.int64)
     nearest = np.square(NEW[:, None] - centres).sum(-1).argmin(1)
     found, _ = placed(fit, once, "new")
     np.testing.assert_array_equal(found, nearest)
@@ -417,14 +418,40 @@ def test_new_samples_are_placed_at_the_centres_of_their_fit_alone():
     others = {one: replace(keys[one], members=("a", "c", "b")) for one in MEMBERS}
     with pytest.raises(PrivacyError, match="and for the members of the fit"):
         begun_placing(fit["a"], others["a"], replace(x["a"], new=True))
-    with pytest.raises(InvalidInput, match="at the centres of k-means that has ended"):
-        begun_placing(replace(fit["b"], centres=None), keys["b"], x["b"])
+    with pytest.raises(InvalidInput, match="by what k-means or DBSCAN found that has ended"):
+        begun_placing(replace(fit["b"], kept=None), keys["b"], x["b"])
+
+
+def test_new_samples_get_the_clusters_of_core_samples_near_them():
+    once = {one: OnceOnly() for one in MEMBERS}
+    task = DensityOfShares(DensityClusters(6, 2, 8, 10_000, 2))
+    _, keys, x = three(once=once)
+    fit, _ = in_turns(keys, x, task)
+    found, before = placed(fit, once, "new", task=task)
+    model = DBSCAN(eps=100.001, min_samples=2, algorithm="brute").fit(ROWS)
+    near = np.square(NEW[:, None] - ROWS[model.core_sample_indices_]).sum(-1) <= 10_000
+    wanted = [min(model.labels_[model.core_sample_indices_][row], default=-1) for row in near]
+    assert found.tolist() == wanted
+    assert {-1, 0} <= set(wanted)
+    assert len(before) == task.placing(len(NEW)).cost().rounds
+    for number in range(PREDICTIONS - 1):
+        placed(fit, once, f"new {number}", task=task)
+    with pytest.raises(PrivacyError, match="ask for 8 different predictions on shares at most"):
+        placed(fit, once, "one more", task=task)
+
+
+def test_a_graph_places_no_new_samples():
+    once = {one: OnceOnly() for one in MEMBERS}
+    _, keys, x = three(once=once)
+    fit, _ = in_turns(keys, x, NeighboursOfShares(DensityClusters(6, 2, 8, 10, 2)))
+    with pytest.raises(InvalidInput, match="this member has nothing of that computation"):
+        placed(fit, once, "new")
 
 
 def test_new_samples_have_no_part_in_a_fit():
     """Else a submitter would cluster some clients' samples, or samples that it chose."""
     _, keys, x = three(new=True)
-    with pytest.raises(PrivacyError, match="new samples are placed at the centres of a fit, and"):
+    with pytest.raises(PrivacyError, match="new samples are placed by what a fit found, and"):
         begun(keys["a"], x["a"], TASK)
     cut = {
         name: cut_rows(WholeRows(ROWS, new=new), MEMBERS, "t", SecretKey.from_os())["a"]
