@@ -10,21 +10,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from daskfc.errors import InvalidInput
 from daskfc.naming import correction
 
-__all__ = [
-    "Constraint",
-    "Section",
-    "between_0_and_1",
-    "boolean",
-    "check_params",
-    "checked",
-    "integer",
-    "one_of",
-    "optional",
-    "real",
-    "sentence_of",
-    "shown",
-]
-
 _LONGEST = 80  # ours: characters of a value in an error
 
 

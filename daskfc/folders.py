@@ -17,20 +17,6 @@ from typing import Any
 
 from daskfc.errors import InvalidInput
 
-__all__ = [
-    "PrivateLog",
-    "check_folder_name",
-    "check_place",
-    "flush",
-    "flush_tree",
-    "make_private",
-    "remove_at_once",
-    "whole_folder",
-    "write_once",
-    "write_private",
-    "write_whole",
-]
-
 _LONGEST_NAME = 200  # bytes; file systems take 255, and files made in passing add to a name
 _RESERVED = frozenset('/\\:*?"<>|')
 

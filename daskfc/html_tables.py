@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-__all__ = ["html_table", "notebook"]
-
 
 def notebook() -> Any:
     """Return the module by which a notebook's kernel displays things; None outside of one."""

@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["correction", "known_name"]
-
 # What scikit-learn and others say, as `_plain` writes it, and what it is called here.
 _OTHER_WORDS = {
     "agglomerative": "hierarchical",

@@ -7,8 +7,6 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-__all__ = ["entry_points_of", "with_plugins"]
-
 logger = logging.getLogger("daskfc.plugins")
 
 T = TypeVar("T")

@@ -5,8 +5,6 @@ import os
 
 import numpy as np
 
-__all__ = ["fresh_seed", "generator", "integer_seed"]
-
 
 def fresh_seed() -> int:
     """Return a seed in [0, 2**31) from the operating system, for callers that give none."""

@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-__all__ = ["allow_threads", "do_all", "in_order", "own_threads"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

@@ -10,8 +10,6 @@ import yaml
 
 from daskfc.errors import InvalidInput
 
-__all__ = ["assign", "read_mapping", "read_yaml"]
-
 _MOST = 1_000_000  # ours: values of a file, each counted as often as aliases repeat it
 _MERGE = "tag:yaml.org,2002:merge"
 _MARKS = {

@@ -13,8 +13,6 @@ from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_sh
 from daskfc.federation.planning.stand_ins import labels_for_each
 from daskfc.stores import ClientStore
 
-__all__ = ["STAND_INS"]
-
 _SOME = 20  # ours: rounds until centres, or a basis, converge
 
 

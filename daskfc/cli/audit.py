@@ -13,8 +13,6 @@ from daskfc.errors import InvalidInput
 from daskfc.runs import Audit
 from daskfc.runs import audit as audited
 
-__all__ = ["audit"]
-
 _SHOWN = 20  # sentences of a kind
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
 

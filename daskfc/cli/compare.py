@@ -15,8 +15,6 @@ from daskfc.cli.terminal.output import stdout_console
 from daskfc.runs import Run
 from daskfc.runs.report.table import seconds_in_words
 
-__all__ = ["compare"]
-
 
 def _in_words(what: str, value: Any) -> str:
     if value is None:

@@ -10,8 +10,6 @@ from daskfc.cli.runs import run
 from daskfc.cli.terminal.exits import exits
 from daskfc.examples import EXAMPLES, write_example
 
-__all__ = ["demo"]
-
 
 @click.command()
 @click.argument("folder", default="daskfc-demo", type=click.Path(file_okay=False))

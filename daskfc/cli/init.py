@@ -8,8 +8,6 @@ import click
 from daskfc.cli.terminal.exits import exits
 from daskfc.examples import EXAMPLES, write_example
 
-__all__ = ["init"]
-
 
 @click.command()
 @click.argument("folder", default=".", type=click.Path(file_okay=False))

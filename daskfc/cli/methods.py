@@ -14,9 +14,6 @@ from daskfc.runs import known_methods
 from daskfc.runs.pipeline.methods import method_of
 from daskfc.runs.pipeline.promises import paper_of, parameters_of, privacy_of
 
-__all__ = ["methods"]
-
-
 _CLIENTS_HOLD = {
     "samples": "For clients that hold different samples.",
     "columns": "For clients that hold columns of the same samples.",

@@ -15,8 +15,6 @@ from daskfc.federation.planning.traffic import Network
 from daskfc.runs import plan as plan_of
 from daskfc.runs import print_plan
 
-__all__ = ["plan"]
-
 
 def _assumed(assignments: tuple[str, ...]) -> dict[str, float]:
     found = {}

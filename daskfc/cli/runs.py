@@ -24,8 +24,6 @@ from daskfc.runs.execution.scheduled import (
 )
 from daskfc.runs.outcome.alerts import check_target
 
-__all__ = ["card", "report", "resume", "run"]
-
 _JSON = click.option(
     "--json", "as_json", is_flag=True,
     help="Print the summary as one JSON object on standard output, all else on standard error.",

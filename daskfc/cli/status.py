@@ -15,8 +15,6 @@ from daskfc.cli.terminal.output import stdout_console
 from daskfc.runs import list_runs, status_of
 from daskfc.runs.report.table import seconds_in_words
 
-__all__ = ["runs", "status"]
-
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 
 

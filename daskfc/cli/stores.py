@@ -25,8 +25,6 @@ from daskfc.stores.layout.spelling import words_apart
 from daskfc.stores.sources.cells import Fault
 from daskfc.stores.store.ranges import column_warnings
 
-__all__ = ["stores"]
-
 _SHOWN = 4  # ours: bad cells of one kind that are told one by one
 _STORAGE = click.argument("storage", type=click.Path())
 _ROOT = click.option("--root", help="Folder or URL of the stores, in place of the file's own.")

@@ -13,8 +13,6 @@ from daskfc.examples.hospitals import hospital_tables
 from daskfc.folders import write_whole
 from daskfc.naming import correction
 
-__all__ = ["EXAMPLES", "Example", "write_example"]
-
 
 @dataclass(frozen=True)
 class Example:

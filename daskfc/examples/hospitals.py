@@ -6,8 +6,6 @@ import numpy as np
 
 from daskfc.seeds import generator
 
-__all__ = ["COLUMNS", "hospital_tables"]
-
 COLUMNS = (
     "patient", "age", "bmi", "systolic", "heart_rate", "creatinine", "glucose", "crp", "smoking",
     "diagnosis",

@@ -8,8 +8,6 @@ import scipy.linalg
 
 from daskfc.arrays import Floats
 
-__all__ = ["Eigenpairs", "block_eigenpairs"]
-
 _RANK = 1e-10  # ours: least part of a block's column outside of the blocks before
 
 

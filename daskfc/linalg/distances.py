@@ -4,8 +4,6 @@ import numpy as np
 
 from daskfc.arrays import Floats
 
-__all__ = ["squared_distances", "symmetric_squared_distances"]
-
 
 def squared_distances(rows: Floats, points: Floats) -> Floats:
     """Return squared distances (n, k) of rows (n, d) to points (k, d), >= 0, by inner products."""

@@ -27,8 +27,6 @@ from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator
 
-__all__ = ["FilterKind", "GraphOperator", "RowBlocks", "dense", "filter_features", "row_blocks"]
-
 Array: TypeAlias = NDArray[Any]
 FilterKind = Literal["agc", "laplacian", "gcc"]
 RowBlocks: TypeAlias = "Callable[[], Iterable[tuple[int, sparse.csr_array[Any, Any]]]]"

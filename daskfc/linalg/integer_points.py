@@ -35,8 +35,6 @@ from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
 from daskfc.threads import in_order
 
-__all__ = ["SPAN", "IntegerPoints", "points_from_columns"]
-
 SPAN = 0.01
 """Ours: a sample this near to the pivots' span, as squared distance, is no pivot: it adds 4 times
 as much to the bound. One that is nearer than rounding can tell would spoil it."""

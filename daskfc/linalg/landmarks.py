@@ -26,8 +26,6 @@ from daskfc.checks import check_params, integer, optional, real
 from daskfc.errors import InvalidInput
 from daskfc.threads import do_all
 
-__all__ = ["LandmarkEmbedding", "row_factors"]
-
 _ROWS = 2048  # ours: samples at a time
 
 

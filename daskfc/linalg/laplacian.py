@@ -11,8 +11,6 @@ from scipy.sparse.linalg import LinearOperator
 
 from daskfc.arrays import Floats, Ints
 
-__all__ = ["Adjacency", "NormalisedAdjacency", "components_of", "components_of_rows"]
-
 Adjacency: TypeAlias = "Floats | sparse.csr_array[Any, Any]"
 
 

@@ -15,14 +15,6 @@ from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator
 
-__all__ = [
-    "Basis",
-    "divide_rows",
-    "projected_coordinates",
-    "singular_coordinates",
-    "squared_row_norms",
-]
-
 Basis = Literal["U", "scaled", "row-normalised"]
 
 _CONSTRAINTS: dict[str, Constraint] = {

@@ -5,8 +5,6 @@ import scipy.linalg
 
 from daskfc.arrays import Floats
 
-__all__ = ["plane_of_distances", "plane_of_points"]
-
 
 def plane_of_points(points: Floats) -> tuple[Floats, float]:
     """Return coordinates (n, 2) of points on their principal axes, and the share of variance."""

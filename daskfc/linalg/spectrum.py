@@ -11,8 +11,6 @@ from daskfc.linalg.block_krylov import block_eigenpairs
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.seeds import generator
 
-__all__ = ["laplacian_eigenvalues", "laplacian_embedding", "largest_eigenpairs", "signed"]
-
 _DENSE = 600  # ours: below this a full eigendecomposition takes a fraction of a second
 _TOLERANCE = 1e-8  # ours: of the largest eigenvalue, where products are expensive
 _PRODUCTS = 8  # ours: whose vectors are kept, before the iteration restarts from its result

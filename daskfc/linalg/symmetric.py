@@ -6,8 +6,6 @@ import numpy as np
 
 from daskfc.arrays import Floats
 
-__all__ = ["matrix_of", "packed", "packed_size"]
-
 
 def packed_size(n: int) -> int:
     """Return the size of the triangle of an n × n symmetric matrix: n (n + 1) / 2."""

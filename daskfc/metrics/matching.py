@@ -7,8 +7,6 @@ from scipy.optimize import linear_sum_assignment
 from daskfc.arrays import Ints
 from daskfc.errors import InvalidInput
 
-__all__ = ["contingency", "match_labels"]
-
 
 def _codes(labels: ArrayLike, whose: str) -> Ints:
     values = np.asarray(labels)

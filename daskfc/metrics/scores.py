@@ -10,8 +10,6 @@ from daskfc.errors import InvalidInput
 from daskfc.metrics.matching import contingency, match_labels
 from daskfc.naming import correction
 
-__all__ = ["METRICS", "accuracy", "all_metrics", "ari", "kappa", "macro_f1", "nmi"]
-
 
 def accuracy(true: ArrayLike, pred: ArrayLike) -> float:
     """Return the share of samples, in [0, 1], whose cluster matches their class.

@@ -12,8 +12,6 @@ from daskfc.clustering import DistanceBlocks, FullDistances
 from daskfc.errors import InvalidInput
 from daskfc.pairwise.tiles import DistanceTiles
 
-__all__ = ["distance_array"]
-
 _SIDE = 1024  # ours: samples on a side of a chunk, 8 MiB
 
 

@@ -19,8 +19,6 @@ from zarr.storage import FsspecStore, LocalStore
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise.grid import SymmetricGrid
 
-__all__ = ["BlockGroup"]
-
 _LAYOUT = 1
 _NAME = "daskfc-pairwise"
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from daskfc.checks import check_params, integer
 from daskfc.errors import InvalidInput
 
-__all__ = ["SymmetricGrid"]
-
 
 @dataclass(frozen=True)
 class SymmetricGrid:

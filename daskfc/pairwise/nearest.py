@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from daskfc.arrays import Floats, Ints
 
-__all__ = ["NOBODY", "Nearest", "limit_of_rows", "merge", "nearest_alone", "nearest_of_block"]
-
 Distances = Floats | Ints
 _Part = tuple[Ints, Ints, Floats]  # owners, others, distances
 

@@ -23,8 +23,6 @@ from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
 from daskfc.pairwise.nearest import NOBODY, Nearest, limit_of_rows, merge, nearest_of_block
 
-__all__ = ["NeighbourTiles"]
-
 
 @dataclass
 class _Known:

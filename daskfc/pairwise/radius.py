@@ -15,8 +15,6 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
 
-__all__ = ["RadiusTiles", "within_of_block"]
-
 _TOGETHER = 1 << 18  # ours: pairs of one part, 8 MiB while they are unpacked
 
 Edges = tuple[NDArray[np.int32], NDArray[np.int32]]

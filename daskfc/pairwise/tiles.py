@@ -18,8 +18,6 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
 
-__all__ = ["DistanceTiles"]
-
 
 class DistanceTiles(BlockGroup):
     """A symmetric matrix of squared distances on disk, of which only i <= j is stored."""

@@ -15,8 +15,6 @@ import numpy as np
 from daskfc.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
 from daskfc.privacy.ranges import check
 
-__all__ = ["Accountant", "GaussianEvent", "noise_multiplier"]
-
 
 @dataclasses.dataclass(frozen=True)
 class GaussianEvent:

@@ -9,8 +9,6 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy.accounting import Accountant, noise_multiplier
 from daskfc.privacy.gaussian import gaussian_epsilon
 
-__all__ = ["asked_noise", "budget_left", "multiplier_of_each"]
-
 _NOTHING_LEFT = 1e-6  # ours: less of a budget needs noise beyond all bounds
 
 _KEYS: dict[str, Constraint] = {

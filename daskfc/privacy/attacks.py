@@ -19,17 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from daskfc.arrays import Floats
 from daskfc.errors import InvalidInput
 
-__all__ = [
-    "SubsetTerms",
-    "averaged_releases",
-    "guesses_behind",
-    "holders_by_order",
-    "rows_between_sums",
-    "rows_by_centres",
-    "rows_by_distances",
-    "terms_of_subset_sums",
-]
-
 Guess = TypeVar("Guess")
 
 _EXACT = 1e-9  # ours: a client with a unit vector this near to the rows of `members` is determined

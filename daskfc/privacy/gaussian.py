@@ -21,8 +21,6 @@ from scipy.special import erfcx, ndtr
 from daskfc.errors import InvalidInput
 from daskfc.privacy.ranges import check
 
-__all__ = ["classical_sigma", "gaussian_delta", "gaussian_epsilon", "gaussian_sigma"]
-
 _OWNER = "the Gaussian mechanism"
 _ROOT2 = float(np.sqrt(2.0))
 _NEAR = 1e-9  # ours: a smaller result is rounded up to about this

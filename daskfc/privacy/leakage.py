@@ -28,8 +28,6 @@ from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.errors import InvalidInput
 
-__all__ = ["Estimator", "entropy", "mutual_information", "privacy_leakage", "privacy_level"]
-
 Estimator = Literal["nearest", "histogram"]
 
 _CONSTRAINTS: dict[str, Constraint] = {

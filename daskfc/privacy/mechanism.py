@@ -12,17 +12,6 @@ from daskfc.arrays import Floats
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.privacy.ranges import check
 
-__all__ = [
-    "REACH_OF_NOISE",
-    "RandomWords",
-    "add_gaussian_noise",
-    "clip_matrix",
-    "clip_rows",
-    "input_digest",
-    "noise_label",
-    "normal_deviates",
-]
-
 REACH_OF_NOISE = 8.3
 """How many standard deviations a number of `normal_deviates` has at most."""
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from daskfc.errors import PrivacyError
 from daskfc.privacy.mechanism import RandomWords, add_gaussian_noise
 
-__all__ = ["Noised", "Part", "noise_of_part", "with_noise_share"]
-
 
 @dataclass(frozen=True)
 class Noised:

@@ -2,8 +2,6 @@
 
 from daskfc.checks import Constraint, between_0_and_1, check_params, integer, real
 
-__all__ = ["check"]
-
 _POSITIVE = real(above=0)
 _NOT_NEGATIVE = real(0)
 

@@ -9,18 +9,6 @@ from pydantic import BeforeValidator, Field, InstanceOf
 
 from daskfc.checks import Section
 
-__all__ = [
-    "ANY_PART",
-    "BETWEEN_SITES",
-    "Budget",
-    "Groups",
-    "Maskers",
-    "Rate",
-    "Samples",
-    "Smallest",
-    "Upload",
-]
-
 _SECONDS = {"hour": 3600.0, "day": 86_400.0, "week": 7 * 86_400.0}
 
 

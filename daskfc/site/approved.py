@@ -15,8 +15,6 @@ from typing import Any
 from daskfc.site.request import Refusal
 from daskfc.yaml_files import read_yaml
 
-__all__ = ["PLACE", "ROUTE", "WHERE", "Protocol", "StepUse", "setting"]
-
 PLACE, ROUTE, WHERE = "at", "sends", "where"
 """Keys of a step besides its arguments: the party's role, which way its messages go, and what all
 of its entries need."""

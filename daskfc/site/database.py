@@ -18,8 +18,6 @@ from urllib.parse import quote
 from daskfc.errors import InvalidInput, LedgerError
 from daskfc.folders import flush, make_private
 
-__all__ = ["VERSION", "create", "inspect", "transaction"]
-
 VERSION = 2
 """Of the tables; those of version 1 are brought to it, and files of others are refused."""
 

@@ -10,8 +10,6 @@ from pydantic import AfterValidator, BeforeValidator
 from daskfc.checks import Section
 from daskfc.errors import InvalidInput
 
-__all__ = ["DAYS", "Hours"]
-
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 """Days of the week as a policy names them; their numbers are those of `datetime.weekday`."""
 

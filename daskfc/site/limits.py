@@ -9,8 +9,6 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from daskfc.checks import Section, shown
 
-__all__ = ["Limit", "Methods", "Names", "Packages", "value_at"]
-
 ABSENT = object()
 """What `value_at` returns where a run has no such parameter."""
 

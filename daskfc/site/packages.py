@@ -9,8 +9,6 @@ from packaging.utils import canonicalize_name
 
 from daskfc.plugins import entry_points_of
 
-__all__ = ["modules_of", "package_of"]
-
 _OWN = "daskfc"
 
 

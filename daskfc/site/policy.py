@@ -23,8 +23,6 @@ from daskfc.site.prefixes import is_below
 from daskfc.site.request import Refusal, RunRequest
 from daskfc.yaml_files import read_mapping
 
-__all__ = ["Policy"]
-
 _OWN = "daskfc"  # the package whose methods need no permission
 _MANY = 5  # ours: names in a sentence
 

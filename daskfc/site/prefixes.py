@@ -3,8 +3,6 @@
 import os
 from collections.abc import Sequence
 
-__all__ = ["is_below"]
-
 _LOCAL = "file://"
 # Text with another meaning to file systems: chains of file systems, variables, escapes.
 _ODD = ("::", "$", "%", "\\", "?", "#")

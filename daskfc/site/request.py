@@ -11,8 +11,6 @@ from daskfc.checks import sentence_of
 from daskfc.errors import InvalidInput, PolicyRefused
 from daskfc.site.amounts import BETWEEN_SITES, Smallest
 
-__all__ = ["COUNTED", "TASKS", "Refusal", "RunRequest"]
-
 TASKS = ("opening", "pseudonyms", "preparation", "profiles", "labels")
 """What runs are for besides methods: who takes part, names of samples, and so on."""
 

@@ -19,8 +19,6 @@ from daskfc.site.amounts import Budget
 from daskfc.site.database import create, inspect, transaction
 from daskfc.site.request import Refusal, RunRequest
 
-__all__ = ["AuditRow", "Grant", "SiteState"]
-
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e8  # ours: releases with less or more count as with this
 _LAST_BITS = 1 + 1e-9  # ours: sums of a budget's parts differ from the whole by less
 _LONGEST = 1000  # ours: characters of a text in the audit log

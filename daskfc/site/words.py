@@ -7,8 +7,6 @@ from dask.utils import format_time
 from daskfc.site.limits import Limit, value_at
 from daskfc.site.policy import Policy
 
-__all__ = ["in_words", "template"]
-
 
 def template() -> str:
     """Return the text of a commented policy file, which has the defaults."""

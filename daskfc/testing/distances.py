@@ -15,8 +15,6 @@ from daskfc.pairwise import DistanceTiles
 from daskfc.secure.distances import Columns, RowPlan, SecureDistances
 from daskfc.stores import ClientStore
 
-__all__ = ["SecureDistancesTests", "all_distances", "positions_of", "rows_at_client"]
-
 
 class ToldMatrix(Message, route="server → caller", reveals="to the caller a matrix of the server"):
     """A matrix of the server, for a test."""

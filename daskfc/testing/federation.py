@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from daskfc.federation import Federation
-from daskfc.federation.methods.sample_keys import order_of
 from daskfc.stores import write_store
-
-__all__ = ["federation_of", "order_of", "stores_of"]
 
 
 def stores_of(

@@ -17,8 +17,6 @@ from daskfc.federation import Federation, Message, PerClient, array
 from daskfc.linalg import squared_distances
 from daskfc.secure.kmeans import DistributedKMeans, nearest_labels, own_clusters
 
-__all__ = ["KMeansTests", "dealt", "inertia_of", "rows_for_tests"]
-
 
 class ToldClusters(Message, route="client → caller", reveals="to the caller the cluster of rows"):
     """A client's labels, for a test."""

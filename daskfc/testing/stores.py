@@ -10,8 +10,6 @@ import pytest
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores import ClientStore, StoreWriter, store_exists, write_store
 
-__all__ = ["PartyStoreTests"]
-
 
 class PartyStoreTests:
     """Subclass it once per kind of URL; define the fixture `url`, a place with nothing there."""

@@ -9,8 +9,6 @@ from daskfc.privacy import Noised
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.stores import ClientStore
 
-__all__ = ["SecureSumTests", "SumAtServer"]
-
 
 class SumAtServer(Message, route="server → caller", reveals="to the caller the sum and its error"):
     """A `Total`, for a test."""

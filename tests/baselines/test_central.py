@@ -7,8 +7,8 @@ from daskfc.baselines import BASELINES, Central
 from daskfc.baselines.pooled.central import cluster_pool, place_rows, raw_rows, table_shape
 from daskfc.clustering import CLUSTERERS, make_clusterer
 from daskfc.errors import InvalidInput
+from daskfc.federation.methods.sample_keys import order_of
 from daskfc.metrics import kappa
-from daskfc.testing.federation import order_of
 
 
 def pool(stores, workspace, block=8):

@@ -16,11 +16,6 @@ from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "CenterClusterer", "GlobalCenters", "nearest_labels", "nearest_of_new", "relative_shift",
-    "until_rest",
-]  # fmt: skip
-
 
 class GlobalCenters(
     Message,

@@ -53,20 +53,6 @@ from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "DSC",
-    "CommonCenters",
-    "EmbeddedCenters",
-    "SharedSample",
-    "aligned_rows",
-    "common_labels",
-    "embedded_centers",
-    "first_rows",
-    "merge_centers",
-    "share_sample",
-    "tell_centers",
-]
-
 
 class SharedSample(
     Message,

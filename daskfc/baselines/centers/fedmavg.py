@@ -45,25 +45,6 @@ from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStor
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "Basis",
-    "BasisShift",
-    "FedMAvg",
-    "GramMoments",
-    "LocalBasis",
-    "LocalFactors",
-    "average_basis",
-    "basis_shift",
-    "coefficient_labels",
-    "first_basis",
-    "local_basis",
-    "local_factors",
-    "local_moments",
-    "nearest_direction",
-    "sample_shares",
-    "step_coefficients",
-]
-
 
 class GramMoments(
     Message,

@@ -50,21 +50,6 @@ from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "FFCM",
-    "CenterShift",
-    "FuzzyCenters",
-    "center_shift",
-    "find_centers",
-    "first_centers",
-    "first_local_centers",
-    "fuzzy_c_means",
-    "keep_centers",
-    "last_centers",
-    "local_centers",
-    "merge_centers",
-]
-
 
 class FuzzyCenters(
     Message,

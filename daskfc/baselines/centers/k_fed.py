@@ -45,22 +45,6 @@ from daskfc.linalg import squared_distances
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "KFED",
-    "GlobalGroups",
-    "Grouping",
-    "LocalCenters",
-    "LocalClustering",
-    "core_of",
-    "global_groups",
-    "group_centers",
-    "group_labels",
-    "group_means",
-    "local_centers",
-    "local_clustering",
-    "project",
-]
-
 
 class LocalCenters(
     Message,

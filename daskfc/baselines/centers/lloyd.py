@@ -15,8 +15,6 @@ from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances
 from daskfc.stores import ClientStore
 
-__all__ = ["assign", "kmeans_plus_plus", "lloyd", "means_of", "weighted_k_means"]
-
 
 def assign(data: ClientStore, centers: np.ndarray) -> np.ndarray:
     """Return the nearest centre of every row, int64 ``(n,)``; the lower index on ties."""

@@ -39,18 +39,6 @@ from daskfc.federation.methods.parameters import param
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "MUFC",
-    "BinCounts",
-    "Extent",
-    "Grid",
-    "cluster_bins",
-    "common_grid",
-    "extent",
-    "local_bins",
-    "sum_bins",
-]
-
 
 class Extent(
     Message,

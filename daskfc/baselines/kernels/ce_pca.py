@@ -54,30 +54,6 @@ from daskfc.secure.sums import KernelWidth
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "CEPCA",
-    "Directions",
-    "LeverageFactor",
-    "OwnRepresentatives",
-    "PointSketch",
-    "ProjectedSketch",
-    "Representatives",
-    "SampleShare",
-    "ScoreTotal",
-    "coordinates",
-    "distances_to_span",
-    "embed",
-    "factor_of_all",
-    "leverage",
-    "point_sketch",
-    "projected_sketch",
-    "score_total",
-    "send_representatives",
-    "tell_directions",
-    "tell_representatives",
-    "tell_shares",
-]
-
 
 class PointSketch(
     Message,

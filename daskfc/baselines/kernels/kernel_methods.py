@@ -11,8 +11,6 @@ from daskfc.federation.methods.parameters import param
 from daskfc.secure.kmeans import Clusters, open_kmeans
 from daskfc.secure.sums import KernelWidth, agree_on_width, open_sum
 
-__all__ = ["FederatedKernelClusterer", "KernelChoice"]
-
 
 @dataclass(frozen=True)
 class KernelChoice:

@@ -28,8 +28,6 @@ from daskfc.secure.sums import KernelWidth
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore
 
-__all__ = ["RFKKMeans", "feature_labels", "feature_rows"]
-
 
 def feature_rows(
     data: ClientStore,

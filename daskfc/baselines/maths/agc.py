@@ -16,8 +16,6 @@ from daskfc.clustering.views.order import rows_in_order
 from daskfc.linalg.graph_filter import FilterKind, filter_features
 from daskfc.linalg.local_basis import singular_coordinates
 
-__all__ = ["cluster_agc"]
-
 
 def cluster_agc(
     X: Any,

@@ -29,8 +29,6 @@ from daskfc.clustering.clusterers.reduced_kmeans import reduced
 from daskfc.clustering.views.order import rows_in_order
 from daskfc.linalg.graph_filter import GraphOperator, dense, row_blocks
 
-__all__ = ["cluster_gcc", "gcc_features"]
-
 
 def gcc_features(X: Any, adjacency: Any, *, filter_order: int, tf_idf: bool) -> Floats:
     """Return S^p times the features X (n, d), normalised by rows, which GCC clusters."""

@@ -29,17 +29,6 @@ from daskfc.clustering.kernels.features import Kernel, RandomFeatures
 from daskfc.linalg.spectrum import signed
 from daskfc.seeds import generator
 
-__all__ = [
-    "SpanOfSamples",
-    "drawn",
-    "embedded",
-    "leading_directions",
-    "leverage_factor",
-    "leverage_scores",
-    "shares",
-    "sketched",
-]
-
 _RANK = 1e-10  # ours: smaller singular values, relative to the largest, are rounding errors
 _RIDGE = 1e-10
 _BLOCK = 1 << 20  # random numbers of a sketch drawn at a time: 8 MiB

@@ -17,8 +17,6 @@ from daskfc.clustering.views.nearest import nearest_of_points
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.linalg.spectrum import laplacian_embedding
 
-__all__ = ["match_signs", "neighbour_similarity", "walk_embedding"]
-
 
 def neighbour_similarity(X: Floats, n_neighbors: int, scale: float) -> Graph:
     """Return max(S, Sᵀ), (n, n), with S exp(-(distance / s)²) of each sample's nearest others."""

@@ -34,17 +34,6 @@ from daskfc.federation.methods.samples import (
 )
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "Central",
-    "RawRows",
-    "TableShape",
-    "blocks_of_rows",
-    "cluster_pool",
-    "place_rows",
-    "raw_rows",
-    "table_shape",
-]
-
 BLOCK_BYTES = 16 * 2**20  # ours: at most, for one message of raw rows
 
 

@@ -37,8 +37,6 @@ from daskfc.federation.methods.samples import (
 )
 from daskfc.stores import ClientStore
 
-__all__ = ["AGC", "GCC", "RawColumns", "RawGraph"]
-
 
 class RawColumns(
     Message,

@@ -32,8 +32,6 @@ from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.samples import ClientLabels, labelled_samples, sample_digests
 from daskfc.stores import ClientStore
 
-__all__ = ["JoinedViews", "OneView"]
-
 
 def add_rows(
     before: Mapping[str, Floats] | None, parts: Mapping[str, RawRows]

@@ -11,8 +11,6 @@ from daskfc.cli.terminal.output import print_table, stdout_console
 from daskfc.errors import InvalidInput
 from daskfc.site import Budget, Policy, SiteState
 
-__all__ = ["budget"]
-
 _STATE = click.argument("state", type=click.Path())
 
 

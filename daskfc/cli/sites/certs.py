@@ -35,8 +35,6 @@ from daskfc.errors import InvalidInput
 from daskfc.folders import write_private
 from daskfc.site.words import template
 
-__all__ = ["certs"]
-
 FC = TypeVar("FC", bound=Callable[..., Any])
 
 _FOLDER = click.option(

@@ -11,8 +11,6 @@ from daskfc.runs.outcome.labels import beside
 from daskfc.stores import ClientStore
 from daskfc.stores.store.clusters import check_new_clusters, write_clusters
 
-__all__ = ["labels", "predict"]
-
 
 @click.command()
 @click.argument("source", metavar="RUN", type=click.Path())

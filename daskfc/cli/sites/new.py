@@ -15,8 +15,6 @@ from daskfc.folders import write_private
 from daskfc.runs.pipeline.methods import method_of
 from daskfc.site.words import template
 
-__all__ = ["new"]
-
 
 @click.command()
 @click.argument("file", default=LIST, type=click.Path(dir_okay=False))

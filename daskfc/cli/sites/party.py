@@ -12,8 +12,6 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import serve_party
 from daskfc.federation.ledger.narration import Narrates
 
-__all__ = ["party"]
-
 _PORT = click.IntRange(0, 65535)
 
 

@@ -19,8 +19,6 @@ from daskfc.site.approved import Protocol
 from daskfc.site.words import in_words, template
 from daskfc.stores import ClientStore
 
-__all__ = ["policy"]
-
 
 @click.group()
 def policy() -> None:

@@ -9,8 +9,6 @@ from daskfc.cli.terminal.security import certificates, security_options
 from daskfc.federation import serve_scheduler
 from daskfc.federation.ledger.narration import Narrates
 
-__all__ = ["scheduler"]
-
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")

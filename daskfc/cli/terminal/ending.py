@@ -13,8 +13,6 @@ from daskfc.runs import Run
 from daskfc.runs.outcome.alerts import NotTold, outcome_of, tell_outcome
 from daskfc.runs.outcome.status import note_not_started
 
-__all__ = ["Ending", "told_of_the_end"]
-
 
 class Ending:
     """The run that a command carries out, and the targets to notify of its end."""

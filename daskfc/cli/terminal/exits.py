@@ -29,10 +29,6 @@ from daskfc.runs.outcome.failures import RunFailed
 if TYPE_CHECKING:
     from daskfc.runs import Run  # a party and a scheduler need nothing of it
 
-__all__ = [
-    "BAD_INPUT", "FAILED", "LATER", "Ended", "exits", "serves_until_told", "signals_as_interrupt",
-]  # fmt: skip
-
 FAILED = 1
 BAD_INPUT = 2
 LATER = os.EX_TEMPFAIL  # 75: nothing was started, and the same command may succeed at another time

@@ -5,8 +5,6 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["of_a_run", "options"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -8,8 +8,6 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-__all__ = ["print_table", "stdout_console"]
-
 PIPE_WIDTH = 120  # characters; a pipe or a file has no width of its own
 
 

@@ -19,8 +19,6 @@ from rich.progress import (
 
 from daskfc.federation.driver.stage import Notice, Stage
 
-__all__ = ["PATIENCE_S", "SILENCE_S", "shown_progress"]
-
 PATIENCE_S = 2.0  # what is over sooner needs no bar
 SILENCE_S = 10.0  # without a terminal a line comes at least so often
 

@@ -8,8 +8,6 @@ from daskfc.cli.terminal.options import options
 from daskfc.deploy.config.config import SecurityFiles
 from daskfc.errors import InvalidInput
 
-__all__ = ["certificates", "security_options"]
-
 security_options = options(
     click.option("--tls-ca-file", type=click.Path(), help="The authority that all trust."),
     click.option("--tls-cert", type=click.Path(), help="Who this is: a certificate."),

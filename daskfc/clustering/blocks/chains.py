@@ -14,8 +14,6 @@ from daskfc.arrays import Floats, Ints
 from daskfc.clustering.blocks.row_file import RowFile
 from daskfc.clustering.views.views import DistanceBlocks
 
-__all__ = ["linkage_by_chains"]
-
 
 def linkage_by_chains(view: DistanceBlocks, linkage: str) -> Floats:
     """Return scipy's merges, (n - 1, 4), of Euclidean distances in a file of 8 n² bytes."""

@@ -21,8 +21,6 @@ from daskfc.clustering.blocks.row_file import RowFile
 from daskfc.clustering.kernels.gaussian_graph import ranked
 from daskfc.clustering.views.views import DistanceBlocks
 
-__all__ = ["exemplars_by_blocks"]
-
 _STABLE = 15  # iterations with the same exemplars until convergence, as in scikit-learn
 _EPS, _TINY = np.finfo(np.float64).eps, np.finfo(np.float64).tiny * 100
 

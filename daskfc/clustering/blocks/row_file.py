@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from daskfc.arrays import Floats, Ints
 
-__all__ = ["RowFile"]
-
 _ITEM = np.dtype(np.float64).itemsize
 
 

@@ -20,8 +20,6 @@ from scipy import sparse
 from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.views import DistanceBlocks
 
-__all__ = ["Medoids", "medoids_by_swaps"]
-
 _COLUMNS = 64  # ours: samples tried at a time while nothing is swapped
 _ROWS = 2048  # ours: rows of these columns at a time, 1 MiB
 _ROUNDING = 1e-12  # ours: relative to the loss; smaller changes do not count

@@ -20,8 +20,6 @@ from daskfc.clustering.views.order import order_of_points
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
 
-__all__ = ["Clusterer", "Clustering", "Needs", "in_order_of_appearance", "noting_convergence"]
-
 _ROWS = 4096  # rows compared at a time
 
 Needs = Literal["full", "neighbours", "radius", "rows", "coordinates"]

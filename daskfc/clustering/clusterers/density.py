@@ -19,8 +19,6 @@ from daskfc.clustering.views.nearest import within_radius_of_matrix, within_radi
 from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 
-__all__ = ["DBSCAN", "HDBSCAN", "OPTICS"]
-
 Integers = NDArray[np.integer[Any]]
 
 _EQUAL = 2.0**-40  # ours: of the largest distance; how far apart the library sees equal samples

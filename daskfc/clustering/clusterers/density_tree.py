@@ -22,8 +22,6 @@ from sklearn.neighbors import NearestNeighbors
 
 from daskfc.arrays import Floats, Ints
 
-__all__ = ["clusters_by_modularity"]
-
 _EQUAL = 1e-12  # of the largest distance: that of equal samples, as 0 would be no edge
 
 

@@ -27,8 +27,6 @@ from daskfc.clustering.clusterers.kmeans import (
 from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.seeds import integer_seed
 
-__all__ = ["FuzzyCMeans", "fuzzy_partition", "memberships"]
-
 
 def memberships(distances: Floats, fuzziness: float) -> Floats:
     """Return the optimal memberships u_ij ∝ d_ij^(-1/(m-1)), (n, k), for squared distances d."""

@@ -23,8 +23,6 @@ from daskfc.arrays import Floats, Ints
 from daskfc.clustering.clusterers.kmeans import KMeans, best_partition
 from daskfc.seeds import generator
 
-__all__ = ["REFERENCES", "box_of", "dispersion", "gap_statistic", "reference"]
-
 REFERENCES = 20
 """Ours, the paper's B: s_k is then within 2.5 % of that of any number of them."""
 

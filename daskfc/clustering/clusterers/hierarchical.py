@@ -22,8 +22,6 @@ from daskfc.clustering.views.nearest import distances_of
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 
-__all__ = ["Hierarchical", "cut"]
-
 _PANELS = 64_000_000  # bytes: rows of distances, 16 MiB, and copies
 
 

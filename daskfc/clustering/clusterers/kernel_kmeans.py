@@ -44,8 +44,6 @@ from daskfc.linalg.block_krylov import block_eigenpairs
 from daskfc.linalg.spectrum import signed
 from daskfc.seeds import generator
 
-__all__ = ["KernelKMeans", "NystroemKMeans", "exact_embedding", "landmark_embedding"]
-
 _DENSE = 600  # ours: up to this a full eigendecomposition takes a fraction of a second
 _TOLERANCE = 1e-6  # ours: relative to the largest eigenvalue
 _PRODUCTS = 12  # ours: MNIST needs 3

@@ -23,17 +23,6 @@ from daskfc.clustering.clusterers.lloyd import LloydRun, best_run
 from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.seeds import integer_seed
 
-__all__ = [
-    "ROWS",
-    "KMeans",
-    "Partition",
-    "best_partition",
-    "mean_offsets",
-    "nearest_centre",
-    "nearest_mean",
-    "needs_rows",
-]
-
 ROWS = ("coordinates", "distances")
 _LARGE = 2**28  # ours: coordinates of more bytes are not copied, but shifted and shifted back
 _FEW = 1 << 22  # ours: n q k from which `lloyd` takes less time than scikit-learn's k-means

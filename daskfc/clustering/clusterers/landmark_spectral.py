@@ -32,8 +32,6 @@ from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.spectrum import laplacian_embedding
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["LandmarkSpectral"]
-
 Ints = NDArray[Any]
 
 _CANDIDATES = 10  # samples a landmark, as in the paper

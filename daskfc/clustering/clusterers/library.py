@@ -35,15 +35,6 @@ from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFact
 from daskfc.errors import InvalidInput
 from daskfc.seeds import integer_seed
 
-__all__ = [
-    "AffinityPropagation",
-    "GaussianMixture",
-    "NearestSample",
-    "ScikitLearn",
-    "numbered",
-    "placed",
-]
-
 _PANELS = 110_000_000  # bytes: rows of three matrices, 4 MiB each, copies, and counts
 
 

@@ -19,8 +19,6 @@ from threadpoolctl import threadpool_limits
 from daskfc.arrays import Floats, Ints
 from daskfc.threads import own_threads
 
-__all__ = ["LloydRun", "best_run"]
-
 _ENTRIES = 1 << 18  # ours: numbers of rows in a product, 2 MiB
 _FRESH = 0.25  # ours: sums are made anew where more labels changed, which ends rounding errors
 _ROUNDING = 8 * np.finfo(np.float64).eps

@@ -24,15 +24,6 @@ from daskfc.clustering.views.nearest import nearest_of_points
 from daskfc.errors import InvalidInput
 from daskfc.linalg.local_basis import divide_rows, squared_row_norms
 
-__all__ = [
-    "LocalLabels",
-    "k_means_labels",
-    "modularity",
-    "separation",
-    "spectral_labels",
-    "wants_cosine",
-]
-
 NEIGHBOURS = (10, 15, 20, 25)
 """How many neighbours, the sample itself among them, `spectral_labels` tries."""
 

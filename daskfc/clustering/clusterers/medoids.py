@@ -22,8 +22,6 @@ from daskfc.clustering.views.nearest import distances_of
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances
 from daskfc.seeds import generator
 
-__all__ = ["KMedoids"]
-
 _PANELS = 128_000_000  # bytes: columns of distances, 32 MiB, and copies
 
 

@@ -24,8 +24,6 @@ from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.linalg.spectrum import largest_eigenpairs
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["NMF", "descend", "factorise", "random_start", "spectral_start"]
-
 Symmetric = FullDistances | RowFactors
 
 

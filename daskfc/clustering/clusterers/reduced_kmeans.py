@@ -29,8 +29,6 @@ from daskfc.clustering.clusterers.clusterer import (
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
 from daskfc.clustering.views.views import FullDistances, RowFactors
 
-__all__ = ["Reduced", "ReducedKMeans", "reduced"]
-
 _TOLERANCE = 1e-7  # ours, of ‖X‖: alternation ends when the objective falls by less
 _MOST = 100  # ours: alternations
 

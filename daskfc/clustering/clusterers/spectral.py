@@ -20,8 +20,6 @@ from daskfc.errors import InvalidInput
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
 
-__all__ = ["Spectral", "median_gamma", "neighbour_affinity"]
-
 _View: TypeAlias = NeighbourGraph | FullDistances | DistanceBlocks
 
 _KRYLOV = 20  # memory over the vectors of one product: those of eight, their images, and copies

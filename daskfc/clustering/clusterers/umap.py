@@ -28,8 +28,6 @@ from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 from daskfc.seeds import integer_seed
 
-__all__ = ["UMAP"]
-
 _EDGE = 72  # bytes: an edge of the graph both ways, in copies that the library makes
 _LIBRARY = 180_000_000  # bytes: umap-learn and what numba compiles of it
 _TREE = 30  # ours: neighbours on the map of which a tree of densities is made

@@ -22,8 +22,6 @@ from daskfc.clustering.kernels.kernels import gaussian_kernel, real_matrix, same
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["KERNELS", "Kernel", "RandomFeatures"]
-
 KERNELS = ("gaussian", "laplacian", "polynomial")
 
 _RULES: dict[str, Constraint] = {

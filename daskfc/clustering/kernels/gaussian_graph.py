@@ -10,8 +10,6 @@ from daskfc.clustering.kernels.products import near_leading
 from daskfc.clustering.views.views import DistanceBlocks, Places, symmetric_product
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of_rows
 
-__all__ = ["gaussian_graph", "median_apart", "ranked"]
-
 _BITS = 21  # bits of a float64 that a pass counts by: 2 million counts
 _FEW = 1 << 23  # up to so many values are sorted: 64 MiB
 

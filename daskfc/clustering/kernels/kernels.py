@@ -8,8 +8,6 @@ from daskfc.checks import check_params, real
 from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances, symmetric_squared_distances
 
-__all__ = ["atom_kernel", "gaussian", "gaussian_kernel", "real_matrix", "same_features"]
-
 _BLOCK = 1 << 22  # numbers in a block of rows: 32 MiB
 
 

@@ -32,16 +32,6 @@ from daskfc.clustering.views.largest_products import Screened, largest_products
 from daskfc.clustering.views.nearest import nearest_columns
 from daskfc.errors import InvalidInput
 
-__all__ = [
-    "MostSimilar",
-    "default_neighbors",
-    "dictionary_root",
-    "join_similar",
-    "most_similar",
-    "similarity_graph",
-    "similarity_rows",
-]
-
 Graph: TypeAlias = "sparse.csr_array[Any, Any]"
 
 _BLOCK = 1 << 23  # similarities in memory at a time: 64 MiB

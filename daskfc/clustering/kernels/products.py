@@ -12,17 +12,6 @@ from daskfc.clustering.kernels.features import Kernel
 from daskfc.clustering.views.views import Places
 from daskfc.seeds import generator
 
-__all__ = [
-    "HELD",
-    "Block",
-    "KernelProducts",
-    "inverse_root",
-    "kernel_of_distances",
-    "kernel_of_points",
-    "near_leading",
-    "parts_of",
-]
-
 Real: TypeAlias = Any  # an array of float32 or float64
 Block: TypeAlias = Callable[[Places, Places], Real]
 

@@ -14,8 +14,6 @@ from daskfc.clustering.kernels.features import KERNELS
 from daskfc.clustering.kernels.kernels import real_matrix
 from daskfc.errors import InvalidInput
 
-__all__ = ["interpoint_width", "width_of_moments"]
-
 _CONSTANT = 1e-30  # ours: smaller variances, relative to mean squares, are rounding errors
 
 

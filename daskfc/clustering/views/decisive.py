@@ -9,15 +9,6 @@ from scipy.spatial.distance import cdist
 from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
 
-__all__ = [
-    "between_nearest_means",
-    "between_samples",
-    "many_are_equal",
-    "smallest_hundredth",
-    "to_kth_nearest",
-    "to_nearest_apart",
-]
-
 _EQUAL = 1e-18  # ours: relative to the largest; at smaller distances samples count as equal
 _ENTRIES = 1 << 21  # ours: distances at a time, 16 MiB
 _WORK = 1 << 29  # ours: most differences of coordinates to compute, in about a second

@@ -15,8 +15,6 @@ from daskfc.clustering.views.views import DistanceBlocks, Places
 from daskfc.coding import ResidueColumns, WideIntegers
 from daskfc.linalg import IntegerPoints, points_from_columns
 
-__all__ = ["ExactPoints", "exact_points"]
-
 _ENTRIES = 1 << 22  # distances at a time, in a few copies
 
 

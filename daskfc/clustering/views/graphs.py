@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from daskfc.arrays import Floats
 
-__all__ = ["EdgeSource", "NeighbourGraph", "RadiusGraph"]
-
 Pairs = tuple[NDArray[np.integer], NDArray[np.integer]]
 EdgeSource = Callable[[], Iterable[Pairs]]
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from daskfc.arrays import Floats, Ints
 from daskfc.clustering.views.screening import ALL, PairScreen, Rounded, Share, scored, tiles
 
-__all__ = ["HalfDistances", "MaybeWithin"]
-
 # Numbers of samples and of others, and a mask of pairs that are not certain to be within a radius.
 MaybeWithin: TypeAlias = tuple[Ints, Ints, NDArray[np.bool_]]
 

@@ -25,8 +25,6 @@ from daskfc.clustering.views.screening import (
     tiles,
 )
 
-__all__ = ["LargestProducts", "RoundedRows", "Screened", "largest_products"]
-
 Rounded: TypeAlias = NDArray[np.float32]
 
 _GATHERED = 1 << 20  # entries of rows of pairs at a time: 8 MiB

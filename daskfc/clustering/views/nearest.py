@@ -23,18 +23,6 @@ from daskfc.clustering.views.views import DistanceBlocks, FullDistances, Places
 from daskfc.coding.residues.scale import GRIDS, detect_grids
 from daskfc.threads import do_all
 
-__all__ = [
-    "distances_of",
-    "exact_blocks",
-    "exact_squared_distances",
-    "half_distances",
-    "nearest_columns",
-    "nearest_of_matrix",
-    "nearest_of_points",
-    "within_radius_of_matrix",
-    "within_radius_of_points",
-]
-
 _BLOCK_ENTRIES = 1 << 23  # distances in memory at a time: 64 MiB
 _PIECE = 1 << 21  # pairs that are listed at a time, in a few copies
 _GATHERED = 1 << 20  # coordinates of pairs at a time: 8 MiB

@@ -15,16 +15,6 @@ import numpy as np
 
 from daskfc.arrays import Floats, Ints
 
-__all__ = [
-    "Order",
-    "order_of_distances",
-    "order_of_points",
-    "order_of_rows",
-    "order_of_symmetric",
-    "rounded",
-    "rows_in_order",
-]
-
 _TIE = 1e-9  # ours: relative to a key; sums of distances in another order differ by less
 _ROWS = 4096  # samples at a time
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0  # fractions of its multiples have no pattern

@@ -16,17 +16,6 @@ from numpy.typing import NDArray
 from daskfc.arrays import Floats, Ints
 from daskfc.threads import in_order
 
-__all__ = [
-    "ALL",
-    "PairScreen",
-    "Share",
-    "few",
-    "first_of_each_row",
-    "is_worthwhile",
-    "scored",
-    "tiles",
-]
-
 Rounded: TypeAlias = NDArray[np.float32]
 Tile: TypeAlias = tuple[int, int, int, int]  # first and last row, first and last column
 Rows: TypeAlias = Callable[[int, int], Rounded]

@@ -13,8 +13,6 @@ from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
 from daskfc.clustering.views.order import Order, order_of_distances
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 
-__all__ = ["DistanceBlocks", "FullDistances", "Places", "RowFactors", "View", "symmetric_product"]
-
 Places: TypeAlias = slice | Ints
 
 _ROWS = 4096  # rows centred at a time

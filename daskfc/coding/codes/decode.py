@@ -18,8 +18,6 @@ from daskfc.coding.residues.wide import WideIntegers
 from daskfc.errors import DecodingError, InvalidInput
 from daskfc.threads import do_all
 
-__all__ = ["reconstruct", "reconstruct_wide"]
-
 _Array = NDArray[Any]
 _PART = 1 << 20  # ours: entries of a thread at a time
 _STRIP = 1 << 16  # ours: sums and result of a strip stay in cache; larger ones are no faster

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from daskfc.coding.residues import compiled
 from daskfc.coding.residues.compiled import floor_modulo, jit, modulo_byte, modulo_long
 
-__all__ = ["combine_primes", "weighted_sum"]
-
 _Array = NDArray[Any]
 
 _I = np.int32

@@ -15,8 +15,6 @@ from daskfc.coding.residues.scale import ResidueSystem
 from daskfc.errors import InvalidInput
 from daskfc.threads import do_all
 
-__all__ = ["coded_distances"]
-
 _Array = NDArray[Any]
 Tile: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right
 

@@ -28,8 +28,6 @@ from daskfc.coding.residues.scale import ResidueSystem
 from daskfc.coding.residues.scratch import scratch
 from daskfc.coding.residues.streams import KeyStream, SecretKey, word_dtype
 
-__all__ = ["GROUP", "HidingPolynomial", "HidingWords", "add_words"]
-
 _STRIP_WORDS = 6 << 17  # ours: six streams of a whole tile; with fewer, calls dominate
 GROUP = 16  # streams added between two reductions: 16 (p / 2) 2**16 = 2**19 p, 16 * 2**55 = 2**59
 

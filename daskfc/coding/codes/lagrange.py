@@ -23,8 +23,6 @@ from daskfc.coding.residues.scale import ResidueSystem
 from daskfc.coding.residues.streams import SecretKey
 from daskfc.errors import InvalidInput
 
-__all__ = ["LagrangeCode"]
-
 _PAPER_POINTS_BELOW = 227  # the smallest 8-bit prime: above it, consecutive points
 _STRIP_ENTRIES = 1 << 16  # ours: entries of one segment in a strip, so that strips stay in L2
 

@@ -21,8 +21,6 @@ from daskfc.coding.residues.modular import inverse
 from daskfc.coding.residues.scale import ResidueSystem
 from daskfc.coding.residues.wide import WideIntegers
 
-__all__ = ["ResidueColumns"]
-
 Places = slice | Ints
 
 _ROWS = 4096  # samples at a time

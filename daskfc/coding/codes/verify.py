@@ -20,8 +20,6 @@ from daskfc.coding.residues.scale import ResidueSystem
 from daskfc.coding.residues.streams import KeyStream, SecretKey
 from daskfc.errors import DecodingError
 
-__all__ = ["find_wrong"]
-
 _Array = NDArray[Any]
 _DRAWS = 4  # ours: a lie that touches a single prime escapes with probability (2 / 227)**4 < 1e-8
 

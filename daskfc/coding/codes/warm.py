@@ -13,8 +13,6 @@ from daskfc.coding.residues.modular import BYTE_PRIMES
 from daskfc.coding.residues.scale import ResidueSystem
 from daskfc.coding.residues.streams import SecretKey
 
-__all__ = ["warm_up"]
-
 
 def warm_up() -> bool:
     """Have numba compile and cache every loop over bytes, before workers start, if it is there."""

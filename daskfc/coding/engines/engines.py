@@ -33,8 +33,6 @@ from daskfc.coding.residues.scale import ResidueSystem
 from daskfc.coding.residues.scratch import scratch
 from daskfc.errors import InvalidInput
 
-__all__ = ["ENGINES", "Engine", "Operand", "prepare", "select_engine"]
-
 logger = logging.getLogger("daskfc.coding")
 
 _Array = NDArray[Any]

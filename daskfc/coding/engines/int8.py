@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["available", "multiply"]
-
 _UINT8, _INT8, _INT32 = 2, 3, 6  # onnx.TensorProto.DataType
 
 

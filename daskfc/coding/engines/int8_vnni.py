@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from daskfc.arrays import Ints
 from daskfc.coding.residues.compiled import NUMBA, jit, numba, reduce_bytes
 
-__all__ = ["PANEL", "Panels", "Rows", "available", "multiply", "residues"]
-
 _Array = NDArray[Any]
 
 _ROWS = 8  # of a register block

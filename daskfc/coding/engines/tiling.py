@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-__all__ = ["TILE_COLUMNS", "TILE_ROWS", "block_tiles"]
-
 # Hiding words are drawn tile after tile, so these two numbers are part of the protocol.
 TILE_ROWS = 512  # the int32 products of a tile fill half of a 1 MiB L2 cache,
 TILE_COLUMNS = 256  # and onnxruntime's int8 kernel is fastest for at most 256 columns

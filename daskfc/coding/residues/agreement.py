@@ -7,8 +7,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from daskfc.coding.residues.streams import SecretKey
 from daskfc.errors import InvalidInput
 
-__all__ = ["KeyPair"]
-
 _BYTES = 32
 
 

@@ -15,25 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NUMBA",
-    "cut_rows",
-    "encode_tile",
-    "floor_modulo",
-    "is_cached",
-    "jit",
-    "look_up",
-    "mirror",
-    "modulo_byte",
-    "modulo_long",
-    "no_words",
-    "numba",
-    "reduce_bytes",
-    "reduce_tile",
-    "rejected",
-    "squared_norms",
-]
-
 _Array = NDArray[Any]
 
 

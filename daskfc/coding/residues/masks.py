@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from daskfc.coding.residues.scratch import scratch
 from daskfc.coding.residues.streams import SecretKey
 
-__all__ = ["add_mask", "add_pair_masks"]
-
 _CHUNK = 1 << 15  # ours: words; a chunk of mask and one of the array stay in a 1 MiB L2 cache
 
 

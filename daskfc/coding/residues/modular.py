@@ -7,16 +7,6 @@ import numpy as np
 from daskfc.arrays import Ints
 from daskfc.errors import InvalidInput
 
-__all__ = [
-    "BYTE_PRIMES",
-    "balanced",
-    "inverse",
-    "is_prime",
-    "lagrange_weights",
-    "primes_below",
-    "residue_dtype",
-]
-
 BYTE_PRIMES = (251, 241, 239, 233, 229, 227)
 """The primes of the int8 and f32 engines: a residue is one byte on the wire."""
 

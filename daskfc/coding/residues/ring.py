@@ -10,8 +10,6 @@ from daskfc.arrays import Floats
 from daskfc.coding.residues.scratch import scratch
 from daskfc.errors import InvalidInput, OverflowRefused
 
-__all__ = ["FixedPoint"]
-
 _CHUNK = 1 << 15  # ours: numbers; a chunk and its results stay in a 1 MiB L2 cache
 
 

@@ -16,8 +16,6 @@ from daskfc.arrays import Floats, Ints
 from daskfc.coding.residues.modular import BYTE_PRIMES, is_prime, primes_below, residue_dtype
 from daskfc.errors import InvalidInput, OverflowRefused
 
-__all__ = ["GRIDS", "ResidueSystem", "choose_residues", "detect_grids", "quantise"]
-
 GRIDS = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 255, 256, 1000)
 """Scales tried for data on a grid: integers, binary fractions, up to 3 decimals, pixels / 255."""
 

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["scratch"]
-
 
 class _Buffers(threading.local):
     def __init__(self) -> None:

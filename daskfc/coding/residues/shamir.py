@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from daskfc.coding.residues.streams import KeyStream
 from daskfc.errors import DecodingError, InvalidInput
 
-__all__ = ["SHARE_BYTES", "combine_shares", "share_secret"]
-
 _PRIME = 2**256 + 297  # the smallest prime above every secret of 32 bytes
 SHARE_BYTES = 33
 

@@ -14,8 +14,6 @@ from daskfc.coding.residues.compiled import rejected
 from daskfc.coding.residues.scratch import scratch
 from daskfc.errors import InvalidInput
 
-__all__ = ["KeyStream", "SecretKey", "word_dtype", "word_limit"]
-
 _KEY_BYTES = 32
 _ZEROS = memoryview(bytes(1 << 17))  # AES-CTR of zeros is the key stream
 _CHUNK_WORDS = 1 << 17  # ours: a chunk of words and its residues stay in a 1 MiB L2 cache

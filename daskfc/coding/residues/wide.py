@@ -10,8 +10,6 @@ from numpy.typing import DTypeLike, NDArray
 from daskfc.arrays import Floats, Ints
 from daskfc.coding.residues.modular import inverse
 
-__all__ = ["WideIntegers"]
-
 
 @dataclass(frozen=True)
 class WideIntegers:

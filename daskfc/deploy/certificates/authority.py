@@ -27,8 +27,6 @@ from daskfc.deploy.config.peers import SCHEME, check_identity
 from daskfc.errors import InvalidInput
 from daskfc.folders import make_private, whole_folder, write_private
 
-__all__ = ["Authority"]
-
 _EARLY = timedelta(minutes=5)  # clocks of sites differ
 _ISSUED = "issued"  # every certificate so far, by name
 _CA_KEY = "ca-key.pem"

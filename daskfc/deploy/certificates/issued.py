@@ -11,8 +11,6 @@ from cryptography.exceptions import InvalidSignature
 from daskfc.deploy.config.peers import Peer
 from daskfc.errors import InvalidInput
 
-__all__ = ["Issued", "check_issued"]
-
 _SOON = timedelta(days=30)
 
 

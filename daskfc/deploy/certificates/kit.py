@@ -14,8 +14,6 @@ from daskfc.deploy.certificates.party_list import FederationList
 from daskfc.folders import write_private
 from daskfc.yaml_files import read_yaml
 
-__all__ = ["KIT", "example_list", "kit_of", "make_side", "write_kit"]
-
 KIT = {
     "client": ("start.sh", "policy.yaml", "README.md"),
     "server": ("start.sh", "README.md"),

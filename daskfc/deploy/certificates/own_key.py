@@ -17,10 +17,6 @@ from daskfc.deploy.config.peers import check_identity
 from daskfc.errors import InvalidInput
 from daskfc.folders import make_private, write_once, write_private
 
-__all__ = [
-    "CA", "CERT", "KEY", "check_side", "fingerprint_of", "install", "make_request", "private_pem",
-]  # fmt: skip
-
 _PEM = serialization.Encoding.PEM
 CERT, KEY, CA = "cert.pem", "key.pem", "ca.pem"
 """Files of every side."""

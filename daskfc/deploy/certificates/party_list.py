@@ -13,8 +13,6 @@ from daskfc.deploy.config.peers import check_identity
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
 
-__all__ = ["LIST", "FederationList", "read_federation", "read_parties"]
-
 LIST = "federation.yaml"
 """What a federation's list is called, also where one is sent with a certificate."""
 

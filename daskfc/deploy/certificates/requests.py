@@ -13,8 +13,6 @@ from cryptography.x509.oid import NameOID
 
 from daskfc.errors import InvalidInput
 
-__all__ = ["CertificateRequest", "PublicKey", "fingerprint", "read_small"]
-
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 """Of the kinds that TLS and signatures of starts are made with."""
 

@@ -12,8 +12,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from daskfc.errors import InvalidInput
 
-__all__ = ["REVOKED", "Revoked", "revocation_list"]
-
 logger = logging.getLogger("daskfc.party")
 
 REVOKED = "revoked.pem"

@@ -16,8 +16,6 @@ from daskfc.deploy.config.config import SecurityFiles
 from daskfc.deploy.config.peers import Peer
 from daskfc.errors import DaskfcError, InvalidInput, PrivacyError
 
-__all__ = ["sign", "signer_of"]
-
 _HASH = hashes.SHA256()
 
 

@@ -4,8 +4,6 @@ from distributed import Security
 
 from daskfc.deploy.config.config import SecurityFiles
 
-__all__ = ["security_of"]
-
 
 def security_of(files: SecurityFiles | None) -> Security | None:
     """Return Dask's security settings; the same certificate serves all of a party's roles."""

@@ -5,9 +5,6 @@ import re
 
 from daskfc.errors import InvalidInput
 
-__all__ = ["parse_bandwidth"]
-
-
 _POWERS = {"": 0, "k": 3, "m": 6, "g": 9, "t": 12}
 _WRITTEN = re.compile(
     r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*(?:([kKMGT]|[mgt](?=bit|bps))?(bits?|b|B|bytes?)(?:/s|ps)?)?",

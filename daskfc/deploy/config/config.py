@@ -13,22 +13,6 @@ from daskfc.deploy.config.values import ADDRESS, Address, Bandwidth, Bytes, Dash
 from daskfc.errors import InvalidInput
 from daskfc.yaml_files import read_mapping
 
-__all__ = [
-    "SCHEDULER",
-    "ClusterConfig",
-    "ExistingCluster",
-    "LocalCluster",
-    "SecurityFiles",
-    "ServerShape",
-    "SshHost",
-    "SshStart",
-    "TrustedStart",
-    "WorkerLimits",
-    "holds_data",
-    "load_cluster",
-    "needs_certificates",
-]
-
 SCHEDULER = "scheduler"
 """What the host of the scheduler is called among those that SSH starts."""
 

@@ -9,8 +9,6 @@ import dask.config
 from daskfc.deploy.config.peers import is_loopback
 from daskfc.errors import InvalidInput
 
-__all__ = ["check_dashboard", "dashboard_options", "dashboard_settings"]
-
 _OFF = "127.0.0.1:0"
 _ROUTES = "distributed.scheduler.http.routes"
 _PLACE = re.compile(r".+:\d{1,5}")

@@ -9,8 +9,6 @@ from typing import Any
 from daskfc.errors import InvalidInput
 from daskfc.stores.dealing.names import client_name
 
-__all__ = ["ROLES", "SCHEME", "Peer", "check_identity", "is_loopback", "peer_of", "peer_of_stream"]
-
 ROLES = ("client", "server", "scheduler", "submitter")
 """Who has certificates: parties, the scheduler between them, and whoever starts runs."""
 

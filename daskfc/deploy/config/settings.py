@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["NEEDED", "PIN", "THREADS", "dask_settings", "quiet_logs"]
-
 PIN = 1e9  # capacity of a party's resource: it pins steps and never limits how many run
 # Threads of OpenMP that spin while they wait take the cores of others: k-means of 2,000 rows took
 # 1.8 s so beside a busy program, 0.03 s where they sleep.

@@ -10,8 +10,6 @@ from daskfc.deploy.config.bandwidth import parse_bandwidth
 from daskfc.deploy.config.dashboard import check_dashboard
 from daskfc.errors import InvalidInput
 
-__all__ = ["ADDRESS", "LEAST_MEMORY", "Address", "Bandwidth", "Bytes", "Dashboard", "Seconds"]
-
 ADDRESS = re.compile(r"(tcp|tls|ws|wss)://.+:\d+")
 """What the address of a scheduler looks like."""
 

@@ -17,8 +17,6 @@ from daskfc.deploy.config.peers import peer_of
 from daskfc.deploy.connections.reaching import reach
 from daskfc.errors import ClusterError, NotAdmitted, PrivacyError
 
-__all__ = ["close_client", "connect_client"]
-
 _dasks = logging.getLogger("distributed.client")
 _BATCH_S = 0.002  # as at schedulers and workers
 

@@ -2,8 +2,6 @@
 
 import resource
 
-__all__ = ["allow_many_descriptors"]
-
 _MOST = 65_535  # as Dask's own scheduler
 
 

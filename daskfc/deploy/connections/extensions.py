@@ -4,8 +4,6 @@ from typing import Any
 
 from daskfc.deploy.config.dask_insides import SCHEDULER_EXTENSIONS, WORKER_EXTENSIONS
 
-__all__ = ["scheduler_extensions", "worker_extensions"]
-
 # "Spans" are measurements of groups of tasks. Every round of a protocol is a group of its own, and
 # neither side ever forgets one: 5 kB a round of a masked sum of two clients.
 _KEEP_ALL = frozenset({"spans"})

@@ -12,8 +12,6 @@ from tornado.web import Application, RequestHandler
 
 from daskfc.errors import ClusterError, InvalidInput
 
-__all__ = ["Family", "check_metrics", "serve_metrics"]
-
 _IDLE_S = 15.0
 _PLACE = re.compile(r"(?P<host>[^\s/]+):(?P<port>\d{1,5})")
 

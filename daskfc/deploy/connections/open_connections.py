@@ -7,8 +7,6 @@ from weakref import WeakSet
 from daskfc.deploy.config.peers import Peer
 from daskfc.deploy.connections.seldom import Seldom
 
-__all__ = ["OpenConnections"]
-
 # Ours. Two parties, a server and a driver, with 60 messages and 16 requests under way at once, had
 # 55 together at a scheduler.
 _OF_ONE = 256

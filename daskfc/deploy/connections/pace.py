@@ -21,8 +21,6 @@ from daskfc.deploy.config.dask_insides import stream_server
 from daskfc.deploy.config.peers import Peer, peer_of_stream
 from daskfc.deploy.connections.seldom import Seldom
 
-__all__ = ["Pace"]
-
 # All ours. A sender whose library lets no other thread run, or a cut line, may pause for `_REST_S`;
 # a site's 1 Mbit/s that goes to a dozen receivers at once gives each `_BYTES_A_SECOND`.
 _REST_S = 60.0

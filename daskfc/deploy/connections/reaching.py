@@ -12,8 +12,6 @@ from daskfc.deploy.config.config import SecurityFiles, needs_certificates
 from daskfc.deploy.config.dask_insides import get_address_host_port
 from daskfc.errors import ClusterError, InvalidInput, NotAdmitted
 
-__all__ = ["address_in", "reach"]
-
 _AGAIN_S = 0.2  # between two looks at who listens
 _ANSWER_S = 10.0  # for one answer of somebody who listens
 _QUIET_S = 2.0  # a scheduler speaks first; one that does not may wait for TLS

@@ -4,8 +4,6 @@ import logging
 import time
 from collections.abc import Callable, Hashable
 
-__all__ = ["Seldom"]
-
 _AGAIN_S = 60.0  # ours: before the same warning about the same side
 
 

@@ -9,8 +9,6 @@ from distributed import Scheduler
 
 from daskfc.deploy.config.dask_insides import Server
 
-__all__ = ["StopSignals", "close_scheduler"]
-
 _MOMENT_S = 0.1  # in which an attempt to connect that was given up has ended
 
 

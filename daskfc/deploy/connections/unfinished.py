@@ -12,8 +12,6 @@ from typing import Any
 from daskfc.deploy.config.dask_insides import stream_server
 from daskfc.deploy.connections.descriptors import allow_many_descriptors
 
-__all__ = ["Unfinished"]
-
 logger = logging.getLogger("daskfc.connections")
 
 _SECONDS = 15.0  # for TLS, Dask's own greeting and the first request

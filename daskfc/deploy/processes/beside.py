@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from daskfc.deploy.processes.scratch import scratch_folder
 from daskfc.folders import write_private
 
-__all__ = ["Side", "run_beside", "stop_beside", "tls_options"]
-
 _POLICY = "DASKFC_POLICY"
 _LINES = 20  # of a side's output that are kept
 # The pipe is closed however this process ends. The process in between is small: Python alone.

@@ -8,8 +8,6 @@ from distributed import Client
 from daskfc.deploy.config.config import ExistingCluster, SecurityFiles
 from daskfc.errors import InvalidInput
 
-__all__ = ["cluster_given", "is_given"]
-
 
 def is_given(source: Any) -> bool:
     """Return whether this is a Client, a LocalCluster, or has a `scheduler_address` as one."""

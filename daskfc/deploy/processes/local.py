@@ -19,8 +19,6 @@ from daskfc.deploy.processes.site import raise_reason
 from daskfc.deploy.processes.spawn import prepare_forkserver
 from daskfc.errors import ClusterError
 
-__all__ = ["LocalParties"]
-
 _HOST = "127.0.0.1"  # nothing of a local cluster may listen on the network
 
 

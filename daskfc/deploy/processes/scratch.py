@@ -11,8 +11,6 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["own_folder", "scratch_folder", "sweep"]
-
 _OWNER = ".owner"  # held by the process that the folder belongs to
 _LAST = -200  # multiprocessing removes its own files in there at -100, and must find them
 

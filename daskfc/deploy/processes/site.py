@@ -17,8 +17,6 @@ from daskfc.deploy.connections.stopping import StopSignals
 from daskfc.deploy.processes.spawn import prepare_forkserver
 from daskfc.errors import ClusterError, InvalidInput, NotAdmitted, PrivacyError
 
-__all__ = ["Doors", "raise_reason", "run_party"]
-
 _CONNECT_S = 15.0  # for one connection
 _REASON_S = 5.0  # in which a scheduler that ended a party's connection says why
 _START_S = 15.0  # for a worker to start, so that it can be ended

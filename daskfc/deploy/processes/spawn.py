@@ -21,8 +21,6 @@ from daskfc.deploy.config.dask_insides import get_mp_context
 from daskfc.deploy.config.settings import THREADS
 from daskfc.deploy.processes.scratch import own_folder
 
-__all__ = ["prepare_forkserver", "without_main"]
-
 # What steps import. Loaded once in the process that all worker processes are forked from.
 _PRELOAD = (
     "numpy",

@@ -14,8 +14,6 @@ from daskfc.deploy.config.dask_insides import LoopRunner, get_address_host_port
 from daskfc.deploy.processes.beside import tls_options
 from daskfc.errors import ClusterError, InvalidInput
 
-__all__ = ["SshParties", "command_of"]
-
 _CONNECT_S = 30.0  # for one login
 _SCHEDULER_S = 5.0  # for a scheduler to end
 _PARTIES_S = 20.0  # for parties to end after their scheduler

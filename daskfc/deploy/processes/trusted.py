@@ -29,8 +29,6 @@ from daskfc.deploy.processes.beside import Side, run_beside, stop_beside, tls_op
 from daskfc.deploy.processes.scratch import scratch_folder
 from daskfc.errors import ClusterError
 
-__all__ = ["TrustedParties"]
-
 _DAYS = 30  # ours: for which certificates of one federation are valid
 _SCHEDULER_S = 60.0  # for a scheduler to start
 _STOPPING_S = 30.0  # for parties to end

@@ -22,18 +22,6 @@ from daskfc.federation.steps.rules import own_label, takes
 from daskfc.site import RunRequest
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "Agreement",
-    "KeyOffer",
-    "SealedIdKey",
-    "WrappedIdKey",
-    "agree_on_pseudonyms",
-    "exchanged",
-    "key_offer",
-    "sealed_id_key",
-    "wrapped_id_key",
-]
-
 _WRAPPED_BYTES = 40  # RFC 3394: a key of 32 bytes and an integrity check of 8
 
 

@@ -21,8 +21,6 @@ from daskfc.stores.store.together import (
     first_difference,
 )
 
-__all__ = ["Contract", "StoreSummary", "check_prepared", "store_summary", "summary_of_new"]
-
 
 class StoreSummary(
     Message,

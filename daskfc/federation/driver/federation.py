@@ -31,8 +31,6 @@ from daskfc.federation.worker.guard import REFUSALS
 from daskfc.html_tables import html_table
 from daskfc.site import ANY_PART, BETWEEN_SITES, RunRequest
 
-__all__ = ["Federation"]
-
 
 class Federation(ServerWork):
     """Clients that hold data and a server that reduces, each in its own Dask worker.

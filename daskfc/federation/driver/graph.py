@@ -9,8 +9,6 @@ from distributed import Client, Future
 
 from daskfc.deploy.config.dask_insides import MaterializedLayer, Task, TaskRef
 
-__all__ = ["PinnedTask", "start"]
-
 
 @dataclass(frozen=True)
 class PinnedTask:

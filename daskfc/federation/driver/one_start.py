@@ -6,8 +6,6 @@ from pathlib import Path
 from daskfc.errors import PrivacyError
 from daskfc.folders import write_once
 
-__all__ = ["begin_releases"]
-
 
 def begin_releases(workspace: str, method: str, params: str, start: str) -> str:
     """Record in the server's folder that a fit's start releases noise; refuse a second one."""

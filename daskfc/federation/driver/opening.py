@@ -34,8 +34,6 @@ from daskfc.federation.worker.nanny import PartyNanny
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.building.dealt import write_dealt
 
-__all__ = ["Opened", "open_existing", "open_local", "open_simulation", "who_takes_part"]
-
 _BESIDE_S = 300.0  # for parties beside plain workers to start, as with SSH
 
 

@@ -5,8 +5,6 @@ from typing import Any
 
 from daskfc.site import RunRequest, package_of
 
-__all__ = ["request_for"]
-
 _MASKS = "allow_few"  # the parameter of methods that add up arrays under masks
 
 

@@ -10,8 +10,6 @@ from distributed import Client
 from daskfc import errors
 from daskfc.errors import ClusterError, DeadlineError
 
-__all__ = ["RollCall"]
-
 _AGAIN_S = 0.1  # pause before a party that was not there is asked again
 _PARTY_S = 3.0  # for one party's answer, after which it is asked again
 _GOING_S = 30.0  # for a process to end

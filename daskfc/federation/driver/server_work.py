@@ -9,8 +9,6 @@ from daskfc.federation.messages.declaration import SERVER, Message
 from daskfc.federation.steps.calls import Bound
 from daskfc.federation.steps.handles import Local, PerClient, Sent
 
-__all__ = ["ServerWork"]
-
 M = TypeVar("M", bound=Message)
 _FOR_METHODS = {
     "cancel", "driver_key", "end_run", "fetch", "fetch_all", "foresee", "next_round",

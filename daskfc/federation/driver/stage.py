@@ -8,8 +8,6 @@ from typing import Any, Self
 
 from daskfc.html_tables import notebook
 
-__all__ = ["Notice", "Stage", "followed_in_cell", "shown_in_cell"]
-
 _EVERY_S = 0.1  # ours: between two changes of the line below a cell
 
 

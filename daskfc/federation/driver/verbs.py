@@ -29,8 +29,6 @@ from daskfc.federation.steps.calls import (
 from daskfc.federation.steps.handles import Inline, Local, PerClient, Sent, for_each, pack, results
 from daskfc.federation.worker.guard import hand_over, run_step
 
-__all__ = ["Verbs"]
-
 _Step: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)

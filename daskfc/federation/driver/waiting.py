@@ -23,8 +23,6 @@ from daskfc.errors import (
 from daskfc.federation.driver.roll_call import RollCall
 from daskfc.federation.steps.handles import Handle
 
-__all__ = ["Absences", "Refusals", "error_of", "translated", "wait_for"]
-
 _GONE = (ClusterError, DeadlineError)  # a party that died or is away; it refused nothing
 _LOOK_S = 1.0  # how often to look which parties are there, while nothing finishes
 

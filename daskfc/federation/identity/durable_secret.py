@@ -7,8 +7,6 @@ from pathlib import Path
 from daskfc.coding.residues.streams import SecretKey
 from daskfc.folders import make_private, write_once
 
-__all__ = ["durable_secret"]
-
 _NAME = "secret.key"
 
 

@@ -25,8 +25,6 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation.messages.declaration import Message
 from daskfc.federation.messages.texts import text_arrays, texts_in
 
-__all__ = ["Pseudonyms", "has_ids", "pseudonyms_of", "sized_twin", "stands_for", "under_pseudonyms"]
-
 M = TypeVar("M", bound=type[Message])
 
 _LABEL_DIGITS = 12  # ours: of a run; two of a site's runs with one label are as good as excluded

@@ -10,8 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from daskfc.errors import PrivacyError
 
-__all__ = ["SessionKey", "content_of_signed"]
-
 _CONTEXT = b"daskfc.call\n"  # so that no other signature passes for one of these
 _LENGTH = 64
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from daskfc.deploy.config.dask_insides import get_versions
 from daskfc.errors import ClusterError
 
-__all__ = ["HERE", "check_party_versions", "check_scheduler_versions"]
-
 # The leading parts of each version that must agree; None is all of them.
 _PARTS: dict[str, int | None] = {"daskfc": None, "python": 2, "dask": 2, "distributed": 2}
 

@@ -16,8 +16,6 @@ from typing import Any
 from daskfc.errors import InvalidInput
 from daskfc.federation.ledger.key import LedgerKey, signed_by
 
-__all__ = ["Chain", "Head", "linked", "read_chain", "read_head"]
-
 _SIGNATURE = re.compile(rb'(.*),"signature":"([0-9a-f]{128})"\}', re.DOTALL)
 _BLOCK = 1 << 16
 

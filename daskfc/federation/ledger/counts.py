@@ -8,8 +8,6 @@ from typing import Any
 from daskfc.deploy.connections.metrics_page import Family
 from daskfc.federation.ledger.rows import LedgerRow
 
-__all__ = ["Counts", "families_of_scheduler"]
-
 
 class Counts:
     """What a party did since its worker process began: numbers, names and bytes, no data values."""

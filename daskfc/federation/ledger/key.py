@@ -10,8 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from daskfc.coding.residues.streams import SecretKey
 from daskfc.federation.identity.durable_secret import durable_secret
 
-__all__ = ["ID_LENGTH", "LedgerKey", "signed_by", "signer_of"]
-
 _CONTEXT = b"daskfc.ledger\n"  # so that no other signature passes for one of these
 _OF_KEY = 32  # digits of the public key in a message's id, 128 bits
 ID_LENGTH = _OF_KEY + 1 + 16

@@ -16,8 +16,6 @@ from daskfc.folders import write_whole
 from daskfc.html_tables import html_table
 from daskfc.privacy import Accountant, GaussianEvent
 
-__all__ = ["Ledger"]
-
 
 class _Same:
     """Makes rows that share equal words and dicts: many of them take a third of the memory."""

@@ -11,8 +11,6 @@ from rich.filesize import decimal
 
 from daskfc.federation.ledger.rows import LedgerRow
 
-__all__ = ["Narrates", "Narration"]
-
 Narrates = bool | Literal["json"]
 """Whether lines are told, and if not as text, as a JSON object each."""
 

@@ -8,8 +8,6 @@ from daskfc.federation.ledger.rows import LedgerFile
 from daskfc.federation.messages.digests import content_digest, salted
 from daskfc.federation.messages.envelopes import Outgoing
 
-__all__ = ["Receipts"]
-
 
 class Receipts:
     """Records each message that a party receives in a run, once unless it is fetched again."""

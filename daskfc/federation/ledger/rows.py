@@ -21,8 +21,6 @@ from daskfc.federation.identity.versions import HERE
 from daskfc.federation.ledger.chain import Head, linked, read_head
 from daskfc.federation.ledger.key import LedgerKey
 
-__all__ = ["LedgerFile", "LedgerRow", "Page", "Place", "collected"]
-
 Place: TypeAlias = tuple[int, Sequence[str]]
 """Where to go on in a party's file, and the marks of rows before it that were not completed yet."""
 

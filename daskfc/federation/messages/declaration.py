@@ -17,29 +17,6 @@ import numpy as np
 
 from daskfc.errors import EgressRefused
 
-__all__ = [
-    "CALLER",
-    "PROTECTIONS",
-    "ROUTES",
-    "SERVER",
-    "SERVER_WORKER",
-    "Message",
-    "NoiseMultiplier",
-    "array",
-    "as_declared",
-    "check_message",
-    "content_of",
-    "declared_fields",
-    "multiplier_of",
-    "of_content",
-    "payload_bytes",
-    "role_of",
-    "route_of",
-    "routes_of",
-    "server_workers",
-    "text",
-]
-
 SERVER = "server"
 SERVER_WORKER = "server worker"
 CALLER = "caller"

@@ -13,8 +13,6 @@ import numpy as np
 
 from daskfc.federation.messages.declaration import Message, content_of, declared_fields
 
-__all__ = ["content_digest", "new_salt", "salted"]
-
 
 def content_digest(message: Message) -> str:
     """Return the SHA-256, in hex, of a message's class and fields: names, types, shapes, values.

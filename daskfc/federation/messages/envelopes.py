@@ -30,8 +30,6 @@ from daskfc.federation.messages.wire_format import (
     sealed,
 )
 
-__all__ = ["Here", "Outgoing", "Unread", "message_of", "no_memory_at"]
-
 
 class Here:
     """What this process accepts: keys that may seal a script's classes, packages of messages."""

@@ -15,8 +15,6 @@ from daskfc.errors import PrivacyError
 from daskfc.federation.messages.digests import content_digest
 from daskfc.federation.messages.envelopes import Outgoing
 
-__all__ = ["check_signed", "signed_by"]
-
 
 def _content(envelope: Outgoing, start: str) -> bytes:
     """Return what is signed: digest, run, start, step, sender and receiver of a message."""

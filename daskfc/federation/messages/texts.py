@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-__all__ = ["text_arrays", "texts_in"]
-
 
 def text_arrays(words: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return words as UTF-8 bytes, (bytes,) uint8, and where each ends in them, (words,) int64."""

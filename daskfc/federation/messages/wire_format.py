@@ -24,8 +24,6 @@ import numpy as np
 from daskfc.coding.residues.streams import SecretKey
 from daskfc.errors import DaskfcError, InvalidInput, PrivacyError
 
-__all__ = ["Reader", "array_of", "encode", "name_of", "opened", "plain_dtype", "sealed"]
-
 _TUPLE, _ARRAY, _NUMBER, _INTEGER, _COMPLEX, _RECORD, _NAMED, _PICKLED = range(1, 9)
 _Decode = Callable[[bytes], Any]
 _KINDS = "biufcUS"  # of arrays: nothing that could be an object

@@ -7,8 +7,6 @@ import numpy as np
 
 from daskfc.federation.messages.declaration import Message, array
 
-__all__ = ["ClusterScores", "Scores", "joined", "scores_told", "without_errors"]
-
 
 class ClusterScores(
     Message,

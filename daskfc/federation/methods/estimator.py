@@ -34,8 +34,6 @@ from daskfc.seeds import fresh_seed
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import SPLITS, Split
 
-__all__ = ["FederatedClusterer", "labels_array"]
-
 
 def labels_array(parts: Mapping[str, LabelledSamples]) -> xr.DataArray:
     """Join clients' labelled samples: ``(sample,)`` int64, with ``client`` and ``sample_id``."""

@@ -15,8 +15,6 @@ from daskfc.federation.driver.contract import Contract
 from daskfc.federation.methods.saving import read_model, write_model
 from daskfc.html_tables import html_table
 
-__all__ = ["FittedModel"]
-
 _CLUSTERS, _SITES = 40, 8  # ours: rows and clients that a notebook shows of a fitted model
 _FOR_AUTHORS = {
     "can_start_again", "check", "check_data", "mapped_by", "method_name", "model_at_parties",

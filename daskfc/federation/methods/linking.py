@@ -11,8 +11,6 @@ from daskfc.errors import InvalidInput
 from daskfc.federation.driver.federation import Federation
 from daskfc.federation.methods.samples import SampleDigests, mixed_digests
 
-__all__ = ["Linked", "link_views", "linked", "views_of"]
-
 
 @dataclass(frozen=True)
 class Linked:

@@ -7,8 +7,6 @@ from daskfc.checks import Constraint
 from daskfc.errors import PrivacyError
 from daskfc.privacy import Accountant, GaussianEvent, budget_left, noise_multiplier
 
-__all__ = ["NOISE", "check_noise_beside", "count_preparation", "noise_beside", "noise_told"]
-
 NOISE = Constraint("a mapping, or None", lambda value: True)  # methods check the entries
 
 

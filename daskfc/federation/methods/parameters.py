@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from daskfc.checks import Constraint
 from daskfc.naming import correction
 
-__all__ = ["constraints_of", "make_init", "param", "picked"]
-
 T = TypeVar("T")
 
 _NONE_GIVEN = inspect.Parameter.empty

@@ -22,16 +22,6 @@ from daskfc.federation.methods.samples import canonical_positions, order_secret,
 from daskfc.federation.steps.handles import Inline, PerClient
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "SealedDigestKey",
-    "digest_key",
-    "digest_key_offer",
-    "digest_keys",
-    "order_of",
-    "own_digest_key",
-    "sealed_digest_key",
-]
-
 _PURPOSE = "sample digests"
 _SEALED_BYTES = 40  # RFC 3394: a key of 32 bytes and an integrity check of 8
 

@@ -7,8 +7,6 @@ from daskfc.arrays import Floats, Ints
 from daskfc.federation.messages.declaration import Message, array
 from daskfc.linalg import plane_of_distances, plane_of_points
 
-__all__ = ["MAPPED", "SampleMap", "map_of_distances", "map_of_points", "mapped_rows"]
-
 MAPPED = 2000
 """Ours: samples of a map. More dots cover each other, and are more that is told."""
 

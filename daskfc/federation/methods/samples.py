@@ -15,30 +15,6 @@ from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.handles import Local, PerClient, Sent
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "ClientLabels",
-    "Labelled",
-    "LabelledSamples",
-    "NewStores",
-    "PseudonymousSamples",
-    "SampleDigests",
-    "StoreContent",
-    "canonical_positions",
-    "content_tag",
-    "labelled_new",
-    "labelled_samples",
-    "labels_of_client",
-    "linked_samples",
-    "mixed_digests",
-    "new_digests",
-    "opened",
-    "order_secret",
-    "own_labels",
-    "own_new_labels",
-    "sample_digests",
-    "store_content",
-]
-
 _ONE_HAND = bytes(32)
 
 

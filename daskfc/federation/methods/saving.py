@@ -22,8 +22,6 @@ from daskfc.errors import InvalidInput
 from daskfc.federation.ledger.ledger import Ledger
 from daskfc.folders import make_private, whole_folder
 
-__all__ = ["read_model", "write_model"]
-
 _FORMAT = "daskfc-model"
 _KIND = "$kind"  # marks what JSON has no form for
 

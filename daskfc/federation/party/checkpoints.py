@@ -10,8 +10,6 @@ import numpy as np
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.folders import flush
 
-__all__ = ["Checkpoints"]
-
 _NAME = re.compile(r"round-(\d{8})\.npz")
 
 

@@ -7,8 +7,6 @@ import os
 from daskfc import errors
 from daskfc.errors import ENDS_A_RUN, DaskfcError, PartyError
 
-__all__ = ["as_code", "reason", "without_values"]
-
 
 def reason(error: OSError) -> str:
     """Return why a file could not be used, in the system's words, without the file's name."""

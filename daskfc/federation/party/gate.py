@@ -22,16 +22,6 @@ from daskfc.stores import ClientStore
 _NO_SUMS = frozenset({"kCAGC", "AGC", "GCC", "labels", "opening", "pseudonyms"})
 """Methods of columns alone, and tasks, which open no sum over samples."""
 
-__all__ = [
-    "Admitted",
-    "Gate",
-    "content_of_end",
-    "content_of_reading",
-    "may_read",
-    "seal_of_start",
-    "signed_content",
-]
-
 
 def signed_content(settings: RunSettings) -> bytes:
     """Return the bytes that a submitter signs to start a run: all of its settings."""

@@ -12,8 +12,6 @@ from daskfc.federation.steps.handles import InnerCall, Slot
 from daskfc.federation.steps.told import Came
 from daskfc.federation.steps.uses import TO_EACH, identity
 
-__all__ = ["Kept", "came_as", "check_arrived", "content_of_value", "maker_of"]
-
 _digests: WeakKeyDictionary[Outgoing, bytes] = WeakKeyDictionary()
 
 

@@ -12,8 +12,6 @@ from daskfc.federation.messages.declaration import Message
 from daskfc.federation.party.checkpoints import Checkpoints
 from daskfc.folders import make_private
 
-__all__ = ["LastResult", "StartFound"]
-
 
 class StartFound(
     Message,

@@ -26,8 +26,6 @@ from daskfc.federation.party.workspaces import (
 from daskfc.folders import check_folder_name
 from daskfc.site import Policy, Refusal
 
-__all__ = ["PartyOptions", "RunSettings", "check_party_name"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 _ALIKE = ("method", "package", "parameters", "preparation", "columns")

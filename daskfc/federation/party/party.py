@@ -73,8 +73,6 @@ from daskfc.folders import PrivateLog, make_private
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
 
-__all__ = ["Party"]
-
 logger = logging.getLogger("daskfc.party")
 
 

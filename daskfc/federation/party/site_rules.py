@@ -21,8 +21,6 @@ from daskfc.site.approved import Protocol, StepUse
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
 
-__all__ = ["FREE", "UNNAMED", "OnceOnly", "PartyRules", "SiteRules"]
-
 UNNAMED = "steps"
 """The method of a run whose driver does not say what it is for."""
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from daskfc.federation.messages.declaration import payload_bytes
 from daskfc.federation.messages.envelopes import Outgoing
 
-__all__ = ["SlowLine"]
-
 
 class SlowLine:
     """A simulated line: messages leave one after the other, `bandwidth` in bytes a second."""

@@ -15,19 +15,6 @@ from pathlib import Path
 
 from daskfc.folders import make_private, remove_at_once
 
-__all__ = [
-    "LEDGER",
-    "LOG",
-    "WORK",
-    "empty",
-    "enter",
-    "folder_of_start",
-    "folder_of_work",
-    "folders_of_client",
-    "folders_of_work",
-    "remove_old_runs",
-]
-
 LEDGER, LOG = "ledger.jsonl", "party.log"
 WORK = "work-"
 """What the names of a server's folders begin with that a resumed run finds again."""

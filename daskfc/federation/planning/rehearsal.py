@@ -49,8 +49,6 @@ from daskfc.site import ANY_PART
 from daskfc.stores import ClientStore
 from daskfc.stores.store.prepared import PreparedStore
 
-__all__ = ["Assumption", "Rehearsal"]
-
 
 @dataclass(frozen=True)
 class Assumption:

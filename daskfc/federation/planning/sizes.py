@@ -17,10 +17,6 @@ from daskfc.federation.messages.declaration import (
 )
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "NotRehearsed", "Sizes", "StandIns", "Step", "as_they_are", "derived", "of_shape", "sized",
-]  # fmt: skip
-
 Step = Callable[..., Any]
 StandIns = Mapping[Step, Step]
 M = TypeVar("M", bound=Message)

@@ -18,8 +18,6 @@ from daskfc.federation.methods.samples import (
 from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_shape
 from daskfc.stores import ClientStore
 
-__all__ = ["STAND_INS", "labels_beside_ids", "labels_for_each"]
-
 
 def labels_beside_ids(data: ClientStore) -> LabelledSamples:
     """Return a stub for labels that a client publishes beside its sample ids."""

@@ -17,8 +17,6 @@ from daskfc.federation.messages.declaration import Message, content_of, of_conte
 from daskfc.federation.messages.digests import new_salt
 from daskfc.federation.messages.envelopes import Outgoing
 
-__all__ = ["DELAYS", "Links", "Network", "framing_bytes"]
-
 DELAYS = 4
 """One-way trips from one step to the next at another party: the word that it ended, to the
 scheduler; from there the word to go on; the request for the message; the message."""

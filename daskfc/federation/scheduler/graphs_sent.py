@@ -14,8 +14,6 @@ from daskfc.deploy.config.dask_insides import HLGExpr, MaterializedLayer, Task
 from daskfc.errors import PrivacyError
 from daskfc.federation.worker.ingress import is_admitted
 
-__all__ = ["GRAPH_NAMES"]
-
 
 class _Wrapped:
     """The wrapper of a graph in older versions of Dask; its attribute ``data`` is the graph."""

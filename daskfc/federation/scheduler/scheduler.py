@@ -34,8 +34,6 @@ from daskfc.federation.worker.connections import (
 )
 from daskfc.federation.worker.guard import REFUSALS, AllBut
 
-__all__ = ["GuardedScheduler"]
-
 logger = logging.getLogger("daskfc.scheduler")
 
 _OF_PARTIES = requests("anybody") | requests("party")

@@ -26,8 +26,6 @@ from daskfc.federation.scheduler.scheduler import GuardedScheduler
 from daskfc.federation.worker.ingress import restrict_process
 from daskfc.folders import write_whole
 
-__all__ = ["serve_scheduler"]
-
 
 def serve_scheduler(
     *,

@@ -11,21 +11,6 @@ from daskfc.errors import ClusterError, InvalidInput, PrivacyError
 from daskfc.federation.messages.declaration import Message
 from daskfc.federation.messages.wire_format import Reader, encode
 
-__all__ = [
-    "INJECTED",
-    "Bound",
-    "Forward",
-    "StepCall",
-    "Unreadable",
-    "bind",
-    "call_bytes",
-    "call_of",
-    "call_step",
-    "declared_message",
-    "read_step",
-    "step_name",
-]
-
 INJECTED = (
     "data", "secret", "durable_secret", "random", "workspace", "party", "as_prepared", "site",
     "last_result", "told_alike",

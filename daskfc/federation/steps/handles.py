@@ -9,21 +9,6 @@ from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.messages.declaration import CALLER
 from daskfc.federation.steps.calls import Bound
 
-__all__ = [
-    "Handle",
-    "Inline",
-    "InnerCall",
-    "Local",
-    "PerClient",
-    "Sent",
-    "Slot",
-    "fill_slots",
-    "for_each",
-    "handles_in",
-    "pack",
-    "results",
-]
-
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 

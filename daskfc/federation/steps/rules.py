@@ -14,19 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = [
-    "Announced",
-    "Rule",
-    "as_announced",
-    "at_most_honest",
-    "broken_rule",
-    "by_message",
-    "own_label",
-    "own_pseudonyms",
-    "some_clients",
-    "takes",
-]
-
 _Step = TypeVar("_Step", bound=Callable[..., Any])
 
 

@@ -16,8 +16,6 @@ from daskfc.federation.messages.wire_format import encode
 from daskfc.federation.steps.handles import InnerCall, Slot
 from daskfc.federation.steps.uses import identity
 
-__all__ = ["Came", "told_by"]
-
 
 @dataclass(frozen=True)
 class Came:

@@ -10,8 +10,6 @@ from daskfc.federation.steps.calls import Forward
 from daskfc.federation.steps.handles import InnerCall, Slot
 from daskfc.site.approved import StepUse
 
-__all__ = ["CALLER_MADE", "TO_EACH", "identity", "uses_of"]
-
 CALLER_MADE = "caller"
 TO_EACH = " (to each)"
 """Behind what each client gets its own of, so that masks do not hold clients to the same of it."""

@@ -8,8 +8,6 @@ from daskfc.federation.messages.declaration import role_of
 from daskfc.federation.messages.envelopes import Outgoing
 from daskfc.federation.worker.door import Refused
 
-__all__ = ["only_own"]
-
 
 def only_own(comm: Any, party: str) -> Any:
     """Have a connection return poison in place of messages that its certified peer did not send.

@@ -15,8 +15,6 @@ from daskfc.deploy.config.dask_insides import (
 )
 from daskfc.errors import ClusterError
 
-__all__ = ["Asking", "gave_nothing"]
-
 # Limits of vain requests. Dask waits a second between two, or a sixth of one for a busy peer. A
 # peer that hangs up may be starting again; one that sends too slowly took its time already.
 _ANSWERS, _BREAKS, _BUSY, _SLOW = 10, 30, 4_000, 3

@@ -14,17 +14,6 @@ from daskfc.deploy.connections.unfinished import Unfinished
 from daskfc.errors import DaskfcError, PrivacyError
 from daskfc.federation.worker.ingress import restricted
 
-__all__ = [
-    "MAKE_ANOTHER",
-    "OF_ANOTHER_ROLE",
-    "OF_A_REVOKED",
-    "REFUSED",
-    "Connection",
-    "Listening",
-    "refuse_request",
-    "refused_request",
-]
-
 logger = logging.getLogger("daskfc.party")
 
 REFUSED = "daskfc_refused"

@@ -12,8 +12,6 @@ from daskfc.federation.messages.envelopes import Outgoing, no_memory_at
 from daskfc.federation.party.party import Party, logger
 from daskfc.federation.worker.connections import Connection
 
-__all__ = ["Door", "Gatekeeper", "Refused", "passive"]
-
 
 def _raise_refused(kind: type[DaskfcError], sentence: str) -> NoReturn:
     raise kind(sentence)

@@ -59,8 +59,6 @@ from daskfc.federation.worker.memory import give_back, peak_memory_bytes, take_b
 from daskfc.federation.worker.thread_starts import limit_thread_starts
 from daskfc.threads import allow_threads
 
-__all__ = ["REFUSALS", "AllBut", "PartyWorker", "declined", "hand_over", "run_step"]
-
 # A Dask worker sends another only one request at a time. A peer that sent many and took no answer
 # would keep all others out: a worker is busy from some fifty on.
 _AT_ONCE = 4

@@ -31,8 +31,6 @@ from daskfc.deploy.config.dask_insides import (
 from daskfc.errors import DaskfcError, PrivacyError
 from daskfc.federation.messages.envelopes import Outgoing, Unread
 
-__all__ = ["Forbidden", "admit", "allowed_names", "is_admitted", "restrict_process", "restricted"]
-
 logger = logging.getLogger("daskfc.party")
 _restricted: contextvars.ContextVar[bool] = contextvars.ContextVar("restricted", default=False)
 

@@ -9,8 +9,6 @@ import numpy as np
 import psutil
 import scipy.linalg.blas
 
-__all__ = ["give_back", "peak_memory_bytes", "take_buffers"]
-
 _SIDE = 256  # ours: of matrices that BLAS multiplies with all its threads, in a millisecond
 _FULL = 0.4  # ours: of a limit, above which freed memory is given back; that takes a few ms
 

@@ -21,8 +21,6 @@ from daskfc.federation.party.workspaces import empty
 from daskfc.federation.worker.connections import REFUSED, Connection, Listening, refuse_request
 from daskfc.federation.worker.guard import AllBut, PartyWorker, declined
 
-__all__ = ["PartyNanny"]
-
 _NANNY_OPEN = requests("nanny") | frozenset(
     "daskfc_end_run daskfc_processor_seconds daskfc_refused daskfc_start_run".split()
 )

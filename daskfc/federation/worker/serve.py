@@ -25,8 +25,6 @@ from daskfc.site import Policy, SiteState
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import check_owner
 
-__all__ = ["serve_party"]
-
 
 def serve_party(
     name: str,

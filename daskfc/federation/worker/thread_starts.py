@@ -7,8 +7,6 @@ which then seems to compute, or the loop that serves the scheduler.
 
 import threading
 
-__all__ = ["limit_thread_starts"]
-
 _SECONDS = 10  # of this process: one that is stopped for a while loses one of them
 
 _start = threading.Thread.start

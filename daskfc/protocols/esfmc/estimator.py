@@ -19,8 +19,6 @@ from daskfc.protocols.esfmc.noise import noise_of
 from daskfc.protocols.esfmc.rounds import RoundHistory, Rounds
 from daskfc.protocols.esfmc.settings import RECIPES, recipe
 
-__all__ = ["ESFMC"]
-
 LOSS_TERMS = ("reconstruction", "label", "dependence", "alignment")
 LOSS_WEIGHTS = Constraint(
     f"a mapping of any of {', '.join(LOSS_TERMS)} to numbers of at least 0, or None",

@@ -6,17 +6,6 @@ import numpy as np
 
 from daskfc.federation import Message, NoiseMultiplier, array
 
-__all__ = [
-    "Assignments",
-    "LinkReport",
-    "LinkedSamples",
-    "RoundReport",
-    "SharedAssignments",
-    "SharedFeatures",
-    "TrainingLosses",
-    "Votes",
-]
-
 
 class LinkedSamples(
     Message,

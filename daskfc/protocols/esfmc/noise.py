@@ -24,8 +24,6 @@ from daskfc.privacy import (
     noise_label,
 )
 
-__all__ = ["ANNOUNCED", "SENSITIVITY", "FeatureNoise", "noise_of"]
-
 SENSITIVITY = 2.0
 
 

@@ -34,21 +34,6 @@ from daskfc.protocols.esfmc.settings import Recipe, recipe
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "ClientSettings",
-    "Trained",
-    "confidence",
-    "first_labels",
-    "labelled",
-    "labelled_new",
-    "new_assignments",
-    "tell_assignments",
-    "tell_features",
-    "tell_losses",
-    "train",
-    "vote",
-]
-
 SHARED = {"clustering": "z_c", "sample": "z_x", "complete": "z", "assignments": "assignments"}
 """What leaves a client, by the `share` of `ESFMC`: fields of `training.Features`."""
 

@@ -14,8 +14,6 @@ from daskfc.protocols.esfmc.messages import (
 )
 from daskfc.protocols.esfmc.noise import FeatureNoise
 
-__all__ = ["RoundHistory", "Rounds"]
-
 
 @dataclass(frozen=True)
 class RoundHistory:

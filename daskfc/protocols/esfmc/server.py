@@ -34,23 +34,6 @@ from daskfc.protocols.esfmc.messages import (
     Votes,
 )
 
-__all__ = [
-    "Grouping",
-    "ServerSettings",
-    "cluster",
-    "labels_after",
-    "labels_at_last",
-    "labels_of_new",
-    "link",
-    "links",
-    "report",
-    "sample_map",
-    "seen_by_map",
-    "shared_assignments",
-    "tell_links",
-    "voted",
-]
-
 NONE = -1  # a sample without a label: its own client labels it
 TO_VOTE = -2  # several clients label the sample, and the majority counts
 _FEWEST = 10  # ours: samples per cluster in all views; with fewer, the clients' graphs are joined

@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 from daskfc.checks import Constraint, boolean, check_params, integer, one_of, optional, real
 from daskfc.errors import InvalidInput
 
-__all__ = ["RECIPES", "NetworkSettings", "Recipe", "TrainingSettings", "recipe"]
-
 _SMALL = 1000  # ours: with fewer rows, more steps in smaller batches
 _DROPOUT, _ENOUGH = 0.5, 2  # ours: dropout with fewer than 2 rows per column; see `_robust`
 

@@ -15,9 +15,6 @@ from daskfc.protocols.esfmc.party import ClientSettings, Trained
 from daskfc.protocols.esfmc.server import NONE, Grouping, ServerSettings
 from daskfc.stores import ClientStore
 
-__all__ = ["STAND_INS"]
-
-
 _JAX = 340_000_000  # ours: additional bytes of a process once it has trained
 
 

@@ -16,8 +16,6 @@ from daskfc.protocols.federated_kmeans import party
 from daskfc.secure.kmeans import StartedNoise, open_kmeans
 from daskfc.secure.sums import KINDS, check_maskers, open_sum
 
-__all__ = ["LLOYD_ROUNDS", "FederatedKMeans"]
-
 LLOYD_ROUNDS = 50  # ours: at most; a dozen come to rest where clusters do not overlap
 
 

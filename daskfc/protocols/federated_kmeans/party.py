@@ -7,8 +7,6 @@ from daskfc.federation import LabelledSamples, own_labels
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.stores import ClientStore
 
-__all__ = ["labelled_new", "own_rows"]
-
 
 def own_rows(data: ClientStore) -> Floats:
     """Return a client's samples, (n_m, d), which stay in its memory for the fit."""

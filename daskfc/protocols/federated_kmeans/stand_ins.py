@@ -3,6 +3,4 @@
 from daskfc.federation.planning.sizes import StandIns, of_shape
 from daskfc.protocols.federated_kmeans import party
 
-__all__ = ["STAND_INS"]
-
 STAND_INS: StandIns = {party.own_rows: lambda data: of_shape(data.n_samples, data.n_features)}

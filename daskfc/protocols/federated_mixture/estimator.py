@@ -19,8 +19,6 @@ from daskfc.secure.prepare import steps
 from daskfc.secure.prepare.moments import ColumnMoments
 from daskfc.secure.sums import KINDS, Aggregation, check_maskers, open_sum
 
-__all__ = ["FederatedGaussianMixture"]
-
 
 class FederatedGaussianMixture(FederatedClusterer):
     """A Gaussian mixture whose server learns the parameters of each iteration, and no distances.

@@ -4,8 +4,6 @@ import numpy as np
 
 from daskfc.federation import Message, array, text
 
-__all__ = ["Mixture", "MixtureHeld", "MixtureProgress", "MixtureUnits"]
-
 
 class MixtureUnits(
     Message,

@@ -12,19 +12,6 @@ from daskfc.linalg.symmetric import packed
 from daskfc.protocols.federated_mixture.messages import Mixture, MixtureHeld, MixtureUnits
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "PER_COMPONENT",
-    "labelled_new",
-    "own_components",
-    "own_log_joint",
-    "own_masses",
-    "own_moments",
-    "own_rows",
-    "responsibilities",
-    "second_moment",
-    "uniform",
-]
-
 PER_COMPONENT = 4  # numbers of each component in `own_masses`
 _BLOCK = 4096  # ours: rows at a time, so that no step holds all rows twice
 

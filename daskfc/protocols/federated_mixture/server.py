@@ -24,19 +24,6 @@ from daskfc.secure.prepare.steps import deviations_of
 from daskfc.secure.sums import Total
 from daskfc.stores.store.prepared import scale_of
 
-__all__ = [
-    "MixturePlan",
-    "State",
-    "held",
-    "moved",
-    "parameters",
-    "progress",
-    "size_of_moments",
-    "started",
-    "units_of",
-    "weighed",
-]
-
 
 @dataclass(frozen=True)
 class MixturePlan:

@@ -11,8 +11,6 @@ from daskfc.protocols.federated_mixture.messages import Mixture, MixtureUnits
 from daskfc.secure.kmeans.stand_ins import KMeansSearch
 from daskfc.secure.prepare import steps
 
-__all__ = ["STAND_INS"]
-
 _ROUNDS = 12  # ours: or ``max_iter`` if less
 
 

@@ -13,17 +13,6 @@ from daskfc.protocols.fedsc.messages import DictionaryChange, KernelPlan, Resume
 from daskfc.protocols.fedsc.privacy.noise import FactorNoise, Noise
 from daskfc.secure.sums import Aggregation, open_sum
 
-__all__ = [
-    "Averaging",
-    "AveragingSettings",
-    "Planned",
-    "Summaries",
-    "active_clients",
-    "agree",
-    "secure_sums",
-    "summaries",
-]
-
 Summaries: TypeAlias = tuple[PerClient[Local], PerClient[Sent]]
 
 

@@ -23,8 +23,6 @@ from daskfc.protocols.fedsc.privacy.bounds import (
 from daskfc.protocols.fedsc.privacy.noise import ANNOUNCED, DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
-__all__ = ["diagnose", "reconstruction_of"]
-
 _BLOCK_ENTRIES = 1 << 22  # ours: similarities at once, 32 MiB
 
 

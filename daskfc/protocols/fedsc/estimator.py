@@ -45,8 +45,6 @@ from daskfc.protocols.fedsc.start import Start, keep
 from daskfc.secure.sums import KINDS, check_maskers
 from daskfc.stores import ClientStore
 
-__all__ = ["FedSC"]
-
 _STARTED = {
     "last": "the dictionary of the last fit like this one",
     "moments": "moments of all samples: the server kept no dictionary of a fit like this one",

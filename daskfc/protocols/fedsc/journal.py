@@ -19,8 +19,6 @@ from daskfc.folders import whole_folder, write_whole
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc.messages import Resumed
 
-__all__ = ["Journal", "Releases", "expect", "journal_of", "resumed"]
-
 
 @dataclass(frozen=True)
 class Journal:

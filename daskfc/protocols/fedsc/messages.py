@@ -6,18 +6,6 @@ import numpy as np
 
 from daskfc.federation import Message, NoiseMultiplier, array
 
-__all__ = [
-    "Dictionary",
-    "DictionaryChange",
-    "FactorView",
-    "FinalDictionary",
-    "KernelPlan",
-    "KernelSummary",
-    "Reconstruction",
-    "Resumed",
-    "SimilarityRows",
-]
-
 
 class KernelSummary(
     Message,

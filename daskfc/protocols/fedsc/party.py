@@ -26,19 +26,6 @@ from daskfc.protocols.fedsc.messages import (
 from daskfc.protocols.fedsc.privacy.noise import ANNOUNCED, DataNoise, FactorNoise, Noise
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "REACH",
-    "largest_entry",
-    "moments",
-    "new_samples",
-    "rows_of",
-    "samples_of",
-    "summarise",
-    "tell_rows",
-    "weight_of",
-    "weighted_update",
-]
-
 REACH = 16.0  # ours: bound on atoms, relative to the largest magnitude
 
 

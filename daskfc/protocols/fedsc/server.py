@@ -37,28 +37,6 @@ from daskfc.protocols.fedsc.party import weight_of
 from daskfc.protocols.fedsc.similarity.graph import OrderedGraph, order_of_similar
 from daskfc.secure.sums import Total
 
-__all__ = [
-    "check_counts",
-    "cluster",
-    "cluster_similarity",
-    "eigengaps",
-    "eigengaps_of_graph",
-    "empty_rows",
-    "first",
-    "mean_dictionary",
-    "normal_start",
-    "place_rows",
-    "plan_of",
-    "predict",
-    "progress",
-    "sample_map",
-    "start",
-    "tell_final",
-    "tell_labels",
-    "tell_view",
-    "vote",
-]
-
 _BLOCK_ENTRIES = 1 << 23  # ours: similarities of new samples at once, 64 MiB
 
 

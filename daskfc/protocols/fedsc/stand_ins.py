@@ -18,8 +18,6 @@ from daskfc.protocols.fedsc.privacy.noise import FactorNoise, Noise
 from daskfc.protocols.fedsc.similarity import coded_rows, graph
 from daskfc.protocols.fedsc.similarity.graph import RoundedSimilarities
 
-__all__ = ["STAND_INS"]
-
 
 def _weighted_update(dictionary: Dictionary, noise: Noise | None) -> Part:
     if isinstance(noise, FactorNoise):

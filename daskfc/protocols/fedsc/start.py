@@ -13,8 +13,6 @@ from daskfc.protocols.fedsc.averaging import Planned
 from daskfc.protocols.fedsc.messages import Dictionary, KernelPlan
 from daskfc.secure.sums import Aggregation
 
-__all__ = ["Start", "find", "keep", "last_dictionary"]
-
 _NAME = "dictionary"
 
 

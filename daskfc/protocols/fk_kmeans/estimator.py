@@ -32,8 +32,6 @@ from daskfc.secure.kmeans import LloydNoise, open_kmeans
 from daskfc.secure.sums import KINDS, Aggregation, agree_on_centre, check_maskers, open_sum
 from daskfc.secure.sums.interpoint import agree_on_width
 
-__all__ = ["FederatedKernelKMeans"]
-
 log = logging.getLogger("daskfc.protocols")
 
 

@@ -18,8 +18,6 @@ from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration, embed, weighted
 from daskfc.protocols.fk_kmeans.messages import FeaturePlan
 from daskfc.stores import ClientStore
 
-__all__ = ["FeatureSettings", "WeightedRows", "block_rows", "features_of", "write_weighted"]
-
 _ROUNDED = 1e-6  # ours: relative to the width; larger rounding errors make features noise
 _BLOCK_BYTES = 16 * 2**20  # ours: samples and features of a block
 

@@ -16,8 +16,6 @@ from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.settings import IterationSettings
 from daskfc.secure.sums import Aggregation
 
-__all__ = ["IterationReport", "Iterations", "Planned", "run_lanczos"]
-
 _NORM = 2.0 * (1.0 + 1e-9)  # |w|² of a row of W: |a|² / D ≤ 2, and |b_t+1| ≤ |w_t|
 
 

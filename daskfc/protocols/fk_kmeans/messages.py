@@ -6,20 +6,6 @@ from daskfc.arrays import Floats
 from daskfc.federation import Message, array
 from daskfc.protocols.fk_kmeans.maths.dspgd import Iteration
 
-__all__ = [
-    "Eigenpairs",
-    "EmbeddedRows",
-    "FeaturePlan",
-    "IterationsDone",
-    "LanczosProgress",
-    "LanczosVectors",
-    "ProductRows",
-    "ProjectedVectors",
-    "SampleCount",
-    "Spectrum",
-    "VectorRows",
-]
-
 
 class FeaturePlan(
     Message,

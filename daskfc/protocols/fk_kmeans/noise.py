@@ -24,8 +24,6 @@ from daskfc.privacy import (
     with_noise_share,
 )
 
-__all__ = ["ANNOUNCED", "SENSITIVITY", "GramNoise", "Noise", "noise_of"]
-
 SENSITIVITY = 2.0 * math.sqrt(2.0)
 
 

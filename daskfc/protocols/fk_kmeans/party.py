@@ -24,17 +24,6 @@ from daskfc.protocols.fk_kmeans.noise import ANNOUNCED, GramNoise
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "Iterate",
-    "count_samples",
-    "embedding",
-    "iterate",
-    "labelled_new",
-    "noisy_gram",
-    "packed_gram",
-    "product",
-]
-
 
 @dataclass(frozen=True)
 class Iterate:

@@ -24,22 +24,6 @@ from daskfc.protocols.fk_kmeans.messages import (
 from daskfc.secure.sums import Centre, Total
 from daskfc.secure.sums.interpoint import KernelWidth
 
-__all__ = [
-    "advance",
-    "begin_lanczos",
-    "converged",
-    "eigenpairs_of_gram",
-    "eigenpairs_of_lanczos",
-    "folder_of",
-    "iterations_done",
-    "keep",
-    "lanczos_progress",
-    "next_vectors",
-    "plan_of",
-    "remembered",
-    "told_eigenpairs",
-]
-
 
 def plan_of(
     count: Total, width: KernelWidth | None, given: float | None, centre: Centre | None

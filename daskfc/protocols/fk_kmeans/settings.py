@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from daskfc.linalg.symmetric import packed_size
 
-__all__ = ["IterationSettings", "SolverCost", "cheaper", "cost_of_gram", "cost_of_lanczos"]
-
 LATENCY_S = 0.1  # ours: a round trip of messages among distant sites
 BANDWIDTH = 12.5e6  # ours: bytes a second that the server receives
 _PRODUCTS = 3.5  # ours: Lanczos products per eigenpair, measured on digits and MNIST

@@ -20,8 +20,6 @@ from daskfc.protocols.fk_kmeans.settings import cost_of_lanczos
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
 
-__all__ = ["STAND_INS"]
-
 _MORE = 1.2  # ours: eigenpairs of a later iteration over those of the first, on digits and iris
 
 

@@ -32,8 +32,6 @@ from daskfc.protocols.fk_kmeans.settings import IterationSettings
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.stores import ClientStore
 
-__all__ = ["Uncompressed"]
-
 
 def sample_count(data: ClientStore) -> SampleCount:
     """Return the client's number of samples, for the server."""

@@ -35,8 +35,6 @@ from daskfc.protocols.kcagc.placed import Placed, dimensions, scalars_a_round
 from daskfc.secure.sums import MaskedSum, SharedSum, check_maskers
 from daskfc.stores import ClientStore
 
-__all__ = ["KCAGC"]
-
 _Sum: TypeAlias = MaskedSum | SharedSum
 
 log = logging.getLogger("daskfc.protocols")

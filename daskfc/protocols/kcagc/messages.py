@@ -4,15 +4,6 @@ import numpy as np
 
 from daskfc.federation import Message, array
 
-__all__ = [
-    "DistanceView",
-    "GlobalNorms",
-    "Intersections",
-    "LloydProgress",
-    "LocalClusters",
-    "Measure",
-]
-
 
 class GlobalNorms(
     Message,

@@ -25,20 +25,6 @@ from daskfc.protocols.kcagc.messages import GlobalNorms, Intersections, LocalClu
 from daskfc.protocols.kcagc.streaming import streamed_coordinates
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "Projection",
-    "check_graph",
-    "cluster_locally",
-    "divide_by_norms",
-    "filtered_columns",
-    "measure",
-    "measure_new",
-    "nodes_of",
-    "project",
-    "project_new",
-    "row_norms",
-]
-
 _LOCAL_BASES: dict[str, Basis] = {
     "global-norm": "scaled",
     "U": "U",

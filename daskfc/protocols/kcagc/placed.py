@@ -8,8 +8,6 @@ centre give: the rows are placed, as with landmarks. See `daskfc.privacy.rows_by
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Placed", "dimensions", "scalars_a_round"]
-
 
 @dataclass(frozen=True)
 class Placed:

@@ -33,20 +33,6 @@ from daskfc.protocols.kcagc.messages import (
 )
 from daskfc.secure.sums import Total
 
-__all__ = [
-    "begin_on_nodes",
-    "begin_on_samples",
-    "global_norms",
-    "intersect",
-    "labels_of",
-    "nearest",
-    "next_measure",
-    "progress",
-    "start_from",
-    "take_sum",
-    "tell_view",
-]
-
 _NOTHING = np.empty((0, 0), dtype=np.int64)
 _NOT_ASKED = _NOTHING.astype(np.int32), _NOTHING.astype(np.uint8)
 

@@ -21,8 +21,6 @@ from daskfc.protocols.kcagc.party import Projection
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
 
-__all__ = ["STAND_INS"]
-
 _READ = 1 << 25  # ours: a participant's data of up to so many numbers are read, 256 MiB
 _NODES = "intersections of local clusters"
 _ROUNDS = 6  # ours: rounds of Lloyd, mean over starts; 4 on digits, where the last start takes 10

@@ -13,8 +13,6 @@ from daskfc.linalg.graph_filter import FilterKind
 from daskfc.linalg.local_basis import Basis
 from daskfc.stores import ClientStore
 
-__all__ = ["streamed_coordinates"]
-
 
 def streamed_coordinates(
     data: ClientStore,

@@ -35,24 +35,6 @@ from daskfc.pairwise import DistanceTiles
 from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.secure.distances import Columns, RowPlan, Tiles
 
-__all__ = [
-    "Clustered",
-    "cluster",
-    "cluster_report",
-    "cluster_score",
-    "eigengaps",
-    "gap",
-    "in_order",
-    "labels_for",
-    "new_labels",
-    "order_of",
-    "predict_panel",
-    "sample_map",
-    "sampled",
-    "view_of_all",
-    "view_of_landmarks",
-]
-
 _FEWEST = 5  # ours: samples of a cluster whose silhouette is told, as sites ask of sums
 
 Points = TypeVar("Points", np.ndarray, ExactPoints)

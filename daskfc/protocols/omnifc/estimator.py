@@ -41,8 +41,6 @@ from daskfc.secure.distances import Reader, SecureDistances, Tiles, choose_code,
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import Split
 
-__all__ = ["OmniFC"]
-
 log = logging.getLogger("daskfc.protocols")
 
 ROWS_TOLERANCE = 1e-9  # of the mean squared distance: the coordinates are exact up to rounding

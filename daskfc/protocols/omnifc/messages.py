@@ -4,8 +4,6 @@ import numpy as np
 
 from daskfc.federation import Message, array, text
 
-__all__ = ["ClusterReport"]
-
 
 class ClusterReport(
     Message,

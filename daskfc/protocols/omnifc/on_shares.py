@@ -39,21 +39,6 @@ from daskfc.secure.three_parties.steps import PREDICTIONS, RingKeys, Shares, Tur
 from daskfc.secure.three_parties.tasks import LabelTask, Task, a_task
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "CLAIMS",
-    "ITERATIONS",
-    "THREE",
-    "OnShares",
-    "RowGrid",
-    "begun",
-    "check_members",
-    "check_on_shares",
-    "check_placing",
-    "graph_in_order",
-    "new_rows",
-    "whole_rows",
-]
-
 ITERATIONS = 20
 """Of k-means, at most: their number is fixed before, as nobody sees when labels stay."""
 CLAIMS = {

@@ -8,8 +8,6 @@ from daskfc.secure.distances import Held
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import check_unique
 
-__all__ = ["check_neighbours", "check_split", "check_stores", "held_by", "with_all_samples"]
-
 
 def check_split(
     split: str, balance: bool, reveal: str, n_segments: int | None, max_abs: float | None

@@ -10,8 +10,6 @@ from daskfc.protocols.omnifc import clusters, on_shares
 from daskfc.secure.three_parties import steps
 from daskfc.secure.three_parties.stand_ins import STAND_INS as ON_SHARES
 
-__all__ = ["STAND_INS"]
-
 _FINEST = "smallest squared distance that labels depend on"
 _SOME = 10  # ours: number of clusters, where the clusterer finds it
 

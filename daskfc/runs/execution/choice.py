@@ -20,8 +20,6 @@ from daskfc.runs.pipeline.methods import STABILITY
 from daskfc.secure.prepare import Prepared
 from daskfc.seeds import fresh_seed, integer_seed
 
-__all__ = ["SEEDS", "choose_n_clusters"]
-
 _GAP = "gap"
 SEEDS = 3
 """Fits (ours) that are compared with each other, for each number of clusters."""

@@ -25,8 +25,6 @@ from daskfc.runs.pipeline.methods import CheckedPipeline
 from daskfc.runs.pipeline.parties import Progress, open_federation
 from daskfc.runs.report.report import write_report
 
-__all__ = ["execute"]
-
 log = logging.getLogger("daskfc.runs")
 
 _LAST_RESULTS = ".last-results"  # beside the runs: results that the next one may start from

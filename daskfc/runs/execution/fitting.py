@@ -24,8 +24,6 @@ from daskfc.runs.pipeline.methods import CheckedPipeline
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.report.figures import thinned
 
-__all__ = ["Fits"]
-
 log = logging.getLogger("daskfc.runs")
 
 

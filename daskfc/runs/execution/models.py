@@ -25,8 +25,6 @@ from daskfc.runs.pipeline.methods import check_pipeline, known_methods
 from daskfc.runs.pipeline.parties import open_federation
 from daskfc.secure.prepare import Prepared
 
-__all__ = ["keep_model", "load", "predict_run"]
-
 
 def load(folder: str | PathLike[str]) -> FederatedClusterer:
     """Read a fitted method that ``model.save(folder)`` wrote.

@@ -16,8 +16,6 @@ from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.pipeline.methods import CheckedPipeline
 from daskfc.secure.prepare import PreparationWarning
 
-__all__ = ["settle"]
-
 log = logging.getLogger("daskfc.runs")
 
 

@@ -19,8 +19,6 @@ from daskfc.runs.report.changes import changes_since
 from daskfc.runs.report.report import report_html
 from daskfc.secure.profiles import ClusterProfiles, Profile
 
-__all__ = ["profiles_of", "write_results"]
-
 
 def profiles_of(
     federation: Federation, profile: Profile | None, labels: xr.DataArray

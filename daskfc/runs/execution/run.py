@@ -34,8 +34,6 @@ from daskfc.runs.report.showing import run_in_html, shown_in_browser, shown_in_n
 from daskfc.runs.report.table import print_summary
 from daskfc.runs.report.tracking import log_run
 
-__all__ = ["Run", "prepare", "resume", "run"]
-
 _VERSIONS = ("daskfc", "dask", "distributed", "zarr", "numpy", "scipy", "scikit-learn")
 
 

@@ -15,16 +15,6 @@ from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.pipeline.config import load_pipeline
 from daskfc.runs.pipeline.parties import Progress
 
-__all__ = [
-    "changed_settings",
-    "check_keep",
-    "find_or_prepare",
-    "finish",
-    "name_of_key",
-    "remove_old_runs",
-    "start_or_resume",
-]
-
 _REMOVED = ".removed-"
 
 

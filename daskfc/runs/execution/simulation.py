@@ -18,8 +18,6 @@ from daskfc.secure.distances import SecureDistances, choose_code
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Simulation", "simulate"]
-
 
 class Simulation(Federation):
     """A federation on this machine over data of its caller; see `simulate`.

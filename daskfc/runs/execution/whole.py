@@ -16,8 +16,6 @@ from daskfc.runs.pipeline.parties import Progress
 from daskfc.runs.planning.plan import planned_steps
 from daskfc.stores import ClientStore
 
-__all__ = ["Whole", "choice_of", "steps_of"]
-
 log = logging.getLogger("daskfc.runs")
 
 _LARGEST = 100_000_000  # ours: values in all stores; a plan reads them once

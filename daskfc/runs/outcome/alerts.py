@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 from daskfc.deploy.config.peers import is_loopback
 from daskfc.errors import DaskfcError, InvalidInput
 
-__all__ = ["NotTold", "check_target", "outcome_of", "tell_outcome"]
-
 _ANSWER_S = 20.0  # ours: an alert that takes longer is not waited for
 _OF_SAMPLES = ("map", "profiles", "histories")
 

@@ -11,8 +11,6 @@ from daskfc.federation import Ledger, Message
 from daskfc.federation.messages.declaration import route_of
 from daskfc.privacy import Accountant, GaussianEvent
 
-__all__ = ["communication_of", "costliest_client", "ledger_frame", "releases_of"]
-
 
 def _message_classes(base: type[Message] = Message) -> Iterator[type[Message]]:
     for kind in base.__subclasses__():

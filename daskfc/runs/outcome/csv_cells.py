@@ -10,8 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["csv_text", "words_of"]
-
 # '=', '+', '-' and '@' with their wide forms begin formulas, tab and line ends lead to another cell
 _FORMULA = re.compile("'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)

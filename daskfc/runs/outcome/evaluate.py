@@ -19,18 +19,6 @@ from daskfc.site import RunRequest
 from daskfc.stores import ClientStore
 from daskfc.stores.layout.spelling import plain_word
 
-__all__ = [
-    "NO_METRICS",
-    "EvaluationLabels",
-    "PseudonymousTruth",
-    "Truth",
-    "confusion_of",
-    "evaluation_labels",
-    "joined",
-    "score",
-    "true_labels",
-]
-
 _WHOLE = re.compile(r"-?[0-9]+")
 
 _CLASSES = 40  # ours: with more classes or clusters no table of them is made

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from daskfc.errors import DaskfcError, InvalidInput, PartyError, PrivacyError, StoreError
 
-__all__ = ["RunFailed", "same_again", "sentence_of"]
-
 
 class RunFailed(DaskfcError):
     """A run that started and broke off; ``daskfc resume`` can continue a `resumable` one."""

@@ -19,8 +19,6 @@ from daskfc.errors import InvalidInput
 from daskfc.folders import whole_folder
 from daskfc.runs.pipeline.methods import STABILITY
 
-__all__ = ["Choice", "Fit", "FitShelf", "folder_name", "labels_cube"]
-
 log = logging.getLogger("daskfc.runs")
 
 _ARRAYS = ("labels.npz", "ledger.parquet")

@@ -31,8 +31,6 @@ from daskfc.folders import (
     write_whole,
 )
 
-__all__ = ["RunFolder", "digests_of", "without_nan"]
-
 STATUSES = ("running", "failed", "done")
 
 # Not the cluster: limits and deadlines may have to change before a run can go on, and no label

@@ -17,8 +17,6 @@ from daskfc.runs.outcome.folder import RunFolder
 from daskfc.stores import ClientStore
 from daskfc.stores.building.looking import cells_at
 
-__all__ = ["beside", "name_of_samples", "site_labels", "write_tables"]
-
 _KEYS = "labels.keys.json"  # where clients share samples: the key of their pseudonyms, wrapped
 _NAMES = ("pseudonym", "sample_id")
 _PSEUDONYM = re.compile(r"([0-9a-f]{12})-[0-9a-f]{24}")

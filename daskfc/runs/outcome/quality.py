@@ -10,8 +10,6 @@ from sklearn.metrics import adjusted_mutual_info_score
 from daskfc.metrics import ari
 from daskfc.runs.outcome.fits import Fit
 
-__all__ = ["quality_of", "told_by_one_column"]
-
 _FEW = 0.005  # ours: a smaller share of the samples is a small cluster
 # Ours: mutual information with the sites at which clusters are nearly sites. It is 0.55 where three
 # quarters of each site's samples are in one cluster of its own, and 1 where a site is one cluster.

@@ -17,10 +17,6 @@ from daskfc.federation.driver.stage import Notice, Stage
 from daskfc.folders import write_whole
 from daskfc.runs.outcome.folder import RunFolder
 
-__all__ = [
-    "STATES", "KeptProgress", "list_runs", "note_not_started", "read_progress", "status_of",
-]  # fmt: skip
-
 STATES = ("running", "broke off", "failed", "done", "not started")
 """Of a run: a process carries it out; it can be resumed; it cannot; it has its results; none."""
 

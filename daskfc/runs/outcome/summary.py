@@ -14,8 +14,6 @@ from daskfc.runs.outcome.folder import without_nan
 from daskfc.runs.outcome.quality import quality_of
 from daskfc.runs.pipeline.methods import CheckedPipeline
 
-__all__ = ["summary_of", "unfinished_summary"]
-
 
 def unfinished_summary(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the summary of a run without a result: all keys of `summary_of`, and why it ended."""

@@ -14,8 +14,6 @@ from daskfc.seeds import fresh_seed
 from daskfc.site import Smallest
 from daskfc.yaml_files import assign, read_mapping
 
-__all__ = ["Pipeline", "load_pipeline"]
-
 Seed = Annotated[int, Field(ge=0, strict=True)]
 
 

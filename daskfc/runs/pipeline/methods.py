@@ -23,20 +23,6 @@ from daskfc.secure.profiles import Profile
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import check_columns, check_samples
 
-__all__ = [
-    "STABILITY",
-    "CheckedPipeline",
-    "candidates_of",
-    "check_choice",
-    "check_pipeline",
-    "check_seeds",
-    "checked_again",
-    "estimator_of",
-    "known_methods",
-    "make_estimator",
-    "method_of",
-]
-
 SHARED = ("n_clusters", "clusterer")  # a compared method takes these over from the run's own
 STABILITY = "stability"
 _MOST = 12  # ours: clusters that "auto" goes up to

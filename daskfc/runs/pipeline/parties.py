@@ -16,8 +16,6 @@ from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
-__all__ = ["Located", "Progress", "Source", "locate", "open_federation"]
-
 Progress = Callable[[str, int, int], None]
 """``progress(stage, done, total)``; ``total`` is 0 where it is not known."""
 

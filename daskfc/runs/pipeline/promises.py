@@ -4,8 +4,6 @@ import inspect
 import re
 import sys
 
-__all__ = ["paper_of", "parameters_of", "privacy_of"]
-
 
 def _joined(text: str) -> str:
     return " ".join(text.split())

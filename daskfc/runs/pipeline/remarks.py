@@ -10,8 +10,6 @@ from daskfc.runs.pipeline.methods import CheckedPipeline
 from daskfc.stores import ClientStore
 from daskfc.stores.store.ranges import column_warnings
 
-__all__ = ["check_bound", "data_warnings"]
-
 _SCALES = frozenset({"standardise", "min-max", "robust"})
 _LOOKED_AT = 500  # ours: samples of a client that are compared with each other
 _FEW = 0.05  # ours: least share of samples with a near one; copies of a few make no clusters

@@ -7,8 +7,6 @@ from daskfc.runs.pipeline.config import Pipeline
 from daskfc.runs.pipeline.methods import check_pipeline
 from daskfc.site import BETWEEN_SITES, RunRequest
 
-__all__ = ["requests_of"]
-
 _ASK_NOTHING = ("log", "clip", "smooth")  # steps of a preparation that need nothing from any client
 
 

@@ -33,8 +33,6 @@ from daskfc.secure.prepare import PreparationWarning, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples
 
-__all__ = ["Plan", "Planned", "check_memory", "plan", "planned_steps", "surely_below"]
-
 # Ours, generous bounds on one step: arrays of n x n, copies of all samples, and the process with
 # a network's; a run within them need not be planned.
 _SQUARES, _COPIES, _PROCESS = 10, 20, 1_000_000_000

@@ -12,8 +12,6 @@ from daskfc.federation.messages.declaration import CALLER
 from daskfc.runs.planning.plan import LEFT_OUT, Plan, Planned
 from daskfc.runs.report.table import message_rows, noise_in_words, seconds_in_words, titled_table
 
-__all__ = ["print_plan"]
-
 _ROWS = 24  # ours: parties that have a line in a terminal
 
 

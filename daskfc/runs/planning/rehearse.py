@@ -16,8 +16,6 @@ from daskfc.secure.kmeans import stand_ins as kmeans
 from daskfc.secure.sums import stand_ins as sums
 from daskfc.secure.three_parties import stand_ins as three_parties
 
-__all__ = ["STAND_INS"]
-
 _TABLES = (
     federation, sums, kmeans, distances, three_parties, omnifc, fedsc, kcagc, fk_kmeans, esfmc,
     federated_kmeans, federated_mixture, baselines,

@@ -13,8 +13,6 @@ from daskfc.federation.messages.declaration import CALLER
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.runs.report.ledgers_compared import Compared, Line, Read, messages, named
 
-__all__ = ["Audit", "AuditedParty", "audit"]
-
 
 @dataclass(frozen=True)
 class AuditedParty:

@@ -13,8 +13,6 @@ from daskfc.runs.report.audit import audit
 from daskfc.runs.report.report import Table, rendered, table_of_messages, without_places
 from daskfc.runs.report.table import noise_in_words
 
-__all__ = ["card_of", "card_page", "write_card"]
-
 _HASHED = ("labels.parquet", "ledger.parquet", "summary.json")
 
 

@@ -20,15 +20,6 @@ from daskfc.runs.outcome.folder import RunFolder
 from daskfc.stores import ClientStore
 from daskfc.stores.building.appending import rows_of_before
 
-__all__ = [
-    "HEAD",
-    "changes_in_words",
-    "changes_rows",
-    "changes_since",
-    "earlier_run",
-    "pairs_of_ids",
-]
-
 _FEATURES = 12  # ours: features of a cluster that are listed, those that moved most
 HEAD = ("cluster", "was", "share", "share before", "stayed", "what moved most")
 

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from daskfc.runs.report.profile_rows import figure
 
-__all__ = ["ClusterInWords", "clusters_in_words", "quality_in_words"]
-
 _APART = 0.5  # ours: deviations from the mean of all samples from which a feature is named
 _NAMED = 3  # ours: features of a cluster that are named
 _MOSTLY, _MORE = 0.6, 0.1  # ours: a site's share of a cluster, and how far it is above the usual

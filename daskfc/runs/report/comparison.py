@@ -10,8 +10,6 @@ from daskfc.errors import InvalidInput
 from daskfc.metrics import ari
 from daskfc.runs.report.changes import pairs_of_ids
 
-__all__ = ["comparison"]
-
 _SIZES = 12  # ours: clusters whose sizes are listed
 
 

@@ -12,17 +12,6 @@ from daskfc.runs.outcome.communication import releases_of
 from daskfc.runs.report.figures import bars, drawing, heat_table, intervals, stacked_bars, time_line
 from daskfc.runs.report.profile_rows import profile_heat_map, spreads
 
-__all__ = [
-    "Figure",
-    "of_classes",
-    "of_clusters",
-    "of_histories",
-    "of_privacy",
-    "of_profiles",
-    "of_resources",
-    "of_traffic",
-]
-
 _BARS = 40  # ours: clusters, and clients, that are drawn
 _FIT = 12  # columns of a table that fit into half of a wide screen
 _LINES = 24  # ours: lines of all features in the figure of means

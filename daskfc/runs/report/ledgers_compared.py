@@ -9,8 +9,6 @@ from daskfc.federation.ledger.chain import Chain
 from daskfc.federation.ledger.key import signer_of
 from daskfc.federation.messages.declaration import CALLER
 
-__all__ = ["Compared", "Line", "Read", "messages", "named"]
-
 Line = Mapping[str, Any]
 
 _NEEDED = {

@@ -13,8 +13,6 @@ from daskfc.runs.report.profile_rows import standardised_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Plots"]
-
 _COLOURS = 10  # of matplotlib's cycle, C0 to C9
 _NOISE = "0.7"
 _PROTECTIONS = ("plain", "masked", "coded", "noised", "raw")

@@ -6,16 +6,6 @@ from typing import Any
 
 from daskfc.runs.report.figures import Spread, heat_table
 
-__all__ = [
-    "cells_in_words",
-    "figure",
-    "profile_head",
-    "profile_heat_map",
-    "profile_rows",
-    "spreads",
-    "standardised_rows",
-]
-
 _NOT_TOLD = "–"  # in place of figures of a feature that are withheld in a cluster
 _DRAWN = 40  # ours: lines of the heat map
 _WORDS = 8  # ours: words of a feature that have a line

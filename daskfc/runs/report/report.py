@@ -35,17 +35,6 @@ from daskfc.runs.report.table import (
     stage_rows,
 )
 
-__all__ = [
-    "Table",
-    "keep_words",
-    "own_rows",
-    "rendered",
-    "report_html",
-    "table_of_messages",
-    "without_places",
-    "write_report",
-]
-
 _MOST = 40  # ours: clusters of profiles that have a column
 _SITES = 6  # ours: sites that are named where a pointer is over the map
 _SENTENCES = 12  # ours: clusters that have a sentence on the first page

@@ -9,8 +9,6 @@ from typing import Any
 from daskfc.html_tables import html_table, notebook
 from daskfc.runs.report.table import seconds_in_words
 
-__all__ = ["run_in_html", "shown_in_browser", "shown_in_notebook"]
-
 _HEIGHT = 800  # pixels of a report below a cell
 _CLUSTERS = 40  # ours: clusters that a notebook lists
 

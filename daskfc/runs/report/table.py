@@ -13,18 +13,6 @@ from daskfc.runs.report.changes import HEAD, changes_in_words, changes_rows
 from daskfc.runs.report.clusters_in_words import clusters_in_words
 from daskfc.runs.report.profile_rows import cells_in_words, profile_head, profile_rows
 
-__all__ = [
-    "choice_in_words",
-    "message_rows",
-    "noise_in_words",
-    "print_summary",
-    "score_rows",
-    "seconds_in_words",
-    "stage_rows",
-    "summary_tables",
-    "titled_table",
-]
-
 
 def seconds_in_words(seconds: float) -> str:
     """Return seconds, or minutes and seconds above two minutes."""

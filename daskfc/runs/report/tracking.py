@@ -9,8 +9,6 @@ from typing import Any
 
 from daskfc.errors import InvalidInput
 
-__all__ = ["log_run"]
-
 _FILES = ("summary.json", "report.html")
 _LONGEST = 500  # characters of a parameter that every MLflow takes
 

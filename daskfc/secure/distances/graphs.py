@@ -24,8 +24,6 @@ from daskfc.secure.distances.secure_distances import SecureDistances
 from daskfc.secure.distances.sizing.landmark_memory import view_bytes
 from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 
-__all__ = ["NearPairs", "ScoreRows", "graph_of_points"]
-
 Points: TypeAlias = np.ndarray | ExactPoints
 
 log = logging.getLogger("daskfc.secure")

@@ -25,8 +25,6 @@ from daskfc.secure.distances.sizing.memory import NOBODY, Reader
 from daskfc.secure.distances.sizing.sizing import COLUMN_ROWS, Sizing
 from daskfc.stores import ClientStore
 
-__all__ = ["NewPanel", "SecureDistances"]
-
 
 class SecureDistances:
     """Squared distances, at the server, of rows that stay at the clients.

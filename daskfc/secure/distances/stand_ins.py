@@ -26,8 +26,6 @@ from daskfc.secure.distances.routes import columns, divided, rows
 from daskfc.secure.distances.routes.rows import QuantisedRows, RowSummary
 from daskfc.stores import ClientStore
 
-__all__ = ["STAND_INS"]
-
 _ROOM = 1 << 62  # bytes of the server's disk, which is unknown
 # ours: numbers that are read to search for landmarks, 256 MiB; of more, some samples are read
 _READ = 1 << 25

@@ -10,8 +10,6 @@ from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.secure.kmeans.lloyd import nearest_labels
 from daskfc.secure.kmeans.messages import KMeansCenters
 
-__all__ = ["Clusters", "DistributedKMeans", "KMeansPlan", "check_enough", "own_clusters"]
-
 
 @dataclass(frozen=True)
 class KMeansPlan:

@@ -32,9 +32,6 @@ from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
 from daskfc.secure.kmeans.messages import CoresetPart, KMeansCenters, SampleSize
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["LocalSolution", "coreset_part", "k_means", "local_solution", "sample_sizes", "solved"]
-
-
 _LOCAL_STARTS = 3  # ours: any constant factor of the least cost will do for B_i
 
 

@@ -21,15 +21,6 @@ from scipy.sparse import csgraph
 
 from daskfc.arrays import Floats, Ints
 
-__all__ = [
-    "SMALLEST",
-    "clusters_of_groups",
-    "fresh_groups",
-    "last_clusters",
-    "moments_about",
-    "split_groups",
-]
-
 Booleans = NDArray[np.bool_]
 
 SMALLEST = 5  # ours, as profiles have it; no caller can lower it

@@ -13,8 +13,6 @@ from daskfc.secure.kmeans.private.noise import StartedNoise
 from daskfc.secure.kmeans.private.on_offsets import KMeansOnNoisyOffsets
 from daskfc.secure.sums import Aggregation, open_sum
 
-__all__ = ["KINDS", "open_kmeans"]
-
 KINDS = ("coreset", "sums")
 
 _TAKES = {

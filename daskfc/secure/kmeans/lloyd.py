@@ -8,9 +8,6 @@ from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances
 
-__all__ = ["check_rows", "count_unit", "nearest_labels", "power_of_four", "units"]
-
-
 _ROWS = 2.0**36  # ours: of all clients, at most; a power of four
 _BLOCK = 4096  # ours: rows at a time, so that no step holds distances of all rows
 

@@ -4,17 +4,6 @@ import numpy as np
 
 from daskfc.federation import Message, array
 
-__all__ = [
-    "CoresetPart",
-    "KMeansCenters",
-    "KMeansCounts",
-    "KMeansProgress",
-    "KMeansProposal",
-    "KMeansReach",
-    "LocalCost",
-    "SampleSize",
-]
-
 
 class KMeansCenters(
     Message,

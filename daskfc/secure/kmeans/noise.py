@@ -25,18 +25,6 @@ from daskfc.secure.kmeans.messages import KMeansCenters
 from daskfc.secure.sums import Total
 from daskfc.seeds import generator, integer_seed
 
-__all__ = [
-    "ANNOUNCED",
-    "LloydNoise",
-    "centers_in_ball",
-    "check_noise",
-    "noisy_sums",
-    "sensitivity_of",
-    "sums_in_ball",
-    "updated",
-]
-
-
 _FLOOR = 2.0  # ours: a count below this many of its own σ is taken for noise
 _STEP = 0.05  # ours: of the largest norm, by which a split centre moves to either side
 _POINTS = 100  # ours: of the ball, for each centre

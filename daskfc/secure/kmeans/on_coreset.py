@@ -23,8 +23,6 @@ from daskfc.secure.kmeans.coreset import (
 )
 from daskfc.secure.kmeans.messages import KMeansCenters, LocalCost, SampleSize
 
-__all__ = ["KMeansOnCoreset"]
-
 
 class KMeansOnCoreset(DistributedKMeans):
     """The server clusters a sample of all rows with weights, once; two messages of each client.

@@ -19,8 +19,6 @@ from daskfc.secure.kmeans.messages import KMeansCenters, KMeansProgress
 from daskfc.secure.kmeans.noise import LloydNoise, centers_in_ball, noisy_sums, updated
 from daskfc.secure.sums import Aggregation, Total
 
-__all__ = ["KMeansOnNoisySums"]
-
 
 class KMeansOnNoisySums(DistributedKMeans):
     """The server sees noisy sums over all clients, of a fixed number of rounds.

@@ -45,9 +45,6 @@ from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["POINTS", "KMeansOnSums", "Search", "advanced", "begun", "clusters_of"]
-
-
 POINTS = 4  # ours: about which squares are told in a start, at most, one a clustering
 _DRAWN = 4000  # ours: rows drawn to represent all groups, at most
 _PATIENCE = 2  # ours: rounds in a row without gain, after which groups are fine enough

@@ -20,8 +20,6 @@ from daskfc.secure.kmeans.private import noise as private
 from daskfc.secure.kmeans.private.noise import SEEDING, StartedNoise
 from daskfc.secure.sums import Total
 
-__all__ = ["STAND_INS", "KMeansSearch"]
-
 _SAMPLED = "rows of the sample, of which each client has a share by its number of rows"
 _ROUNDS = 10  # ours: of k-means on sums, or ``max_iter`` if less; iris takes 8
 _LLOYD = 10  # ours: of Lloyd's after these, where a method has any

@@ -30,8 +30,6 @@ from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.fitted_steps import FittedStep
 from daskfc.stores.store.prepared import PreparedStore, numbers_of
 
-__all__ = ["Declared", "declared_width", "noisy_moments", "noisy_scales"]
-
 _SQUARES = 3.0  # reduces the noise on squares to a third, at no cost
 
 

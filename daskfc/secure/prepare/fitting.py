@@ -21,8 +21,6 @@ from daskfc.stores.layout.samples import unprepared
 from daskfc.stores.store.fitted_steps import HEIGHT, SHIFTED, Columns, FittedStep
 from daskfc.stores.store.prepared import but_for_words, idf_of, scale_of, width_of
 
-__all__ = ["SMALLEST", "STRATEGIES", "Fitting", "normalise_over_columns"]
-
 STRATEGIES = ("mean", "median", "most-frequent")
 SMALLEST = 5  # ours: samples that a word must have to be revealed
 _MOST = 2.0**40  # public bound on counts

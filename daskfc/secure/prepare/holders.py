@@ -18,8 +18,6 @@ from daskfc.stores.layout.spelling import words_apart
 from daskfc.stores.store.fitted_steps import FittedStep
 from daskfc.stores.store.prepared import PreparedStore
 
-__all__ = ["words_of_one"]
-
 
 def words_of_one(
     federation: Federation,

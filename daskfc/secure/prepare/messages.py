@@ -4,27 +4,6 @@ import numpy as np
 
 from daskfc.federation import Message, array
 
-__all__ = [
-    "ColumnMagnitudes",
-    "CommonMagnitudes",
-    "CountsOfWords",
-    "FittedComponents",
-    "FittedMeans",
-    "FittedQuantiles",
-    "FittedScales",
-    "FittedWords",
-    "HashKey",
-    "KeptBuckets",
-    "LoneWords",
-    "NarrowedRanges",
-    "NoisyScales",
-    "OwnWords",
-    "RowLengths",
-    "SampleTotal",
-    "WordsLeave",
-    "ZeroRows",
-]
-
 
 class ColumnMagnitudes(
     Message,

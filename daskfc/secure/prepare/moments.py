@@ -10,8 +10,6 @@ from daskfc.secure.prepare.messages import CommonMagnitudes, FittedMeans
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.stores.store.fitted_steps import FittedStep
 
-__all__ = ["ColumnMoments"]
-
 
 @dataclass(frozen=True)
 class ColumnMoments:

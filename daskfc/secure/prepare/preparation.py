@@ -23,8 +23,6 @@ from daskfc.secure.prepare.fitting import (
 from daskfc.site import RunRequest
 from daskfc.stores.store.fitted_steps import FittedStep
 
-__all__ = ["STEPS", "PreparationWarning", "Prepare", "Prepared"]
-
 Asked: TypeAlias = "str | Mapping[str, Mapping[str, Any] | None]"
 
 _DECLARED = Constraint(

@@ -22,8 +22,6 @@ from daskfc.stores import ClientStore
 from daskfc.stores.store.fitted_steps import FittedStep
 from daskfc.stores.store.prepared import PreparedStore, numbers_of
 
-__all__ = ["quantiles"]
-
 _BYTE = 8
 _SIGN = np.uint64(1 << 63)
 _NOWHERE = np.uint64(2**64 - 1)  # a prefix that no value has

@@ -24,27 +24,6 @@ from daskfc.stores import ClientStore
 from daskfc.stores.store.fitted_steps import FittedStep
 from daskfc.stores.store.prepared import PreparedStore, numbers_of, scale_of
 
-__all__ = [
-    "column_magnitudes",
-    "common_magnitudes",
-    "components_of",
-    "counts_of_words",
-    "covariances",
-    "deviations_of",
-    "means_of",
-    "own_count",
-    "powers_above",
-    "row_lengths",
-    "sample_total",
-    "scales_of",
-    "squared_lengths",
-    "squares",
-    "sums",
-    "told_counts",
-    "zero_rows",
-    "zero_total",
-]
-
 _NOTHING = -1074  # for a column of zeros: the least power of two in float64
 
 

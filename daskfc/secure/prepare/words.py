@@ -27,8 +27,6 @@ from daskfc.stores.sources.cells import LONGEST_WORD
 from daskfc.stores.store.fitted_steps import FittedStep
 from daskfc.stores.store.prepared import PreparedStore
 
-__all__ = ["Shared", "shared_words"]
-
 _BUCKETS = 1 << 15  # ours
 _TRIES = 8  # ours: with 200 different words all eight keys collide once in 500 times
 _DIGEST = 8  # ours: bytes that distinguish a word from a mixture

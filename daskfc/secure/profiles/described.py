@@ -9,8 +9,6 @@ import numpy as np
 
 from daskfc.federation import Ledger
 
-__all__ = ["ClusterProfiles"]
-
 
 @dataclass(frozen=True)
 class ClusterProfiles:

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["BY_DIFFERENCE", "TOO_FEW", "Withheld", "withheld_cells", "withheld_clusters"]
-
 TOO_FEW, BY_DIFFERENCE = 1, 2  # why a cell is withheld
 
 Withheld = Mapping[int, str]

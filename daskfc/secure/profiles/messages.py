@@ -4,8 +4,6 @@ import numpy as np
 
 from daskfc.federation import Message, array
 
-__all__ = ["ClusterCounts", "ClusterMeans", "ClusterSpreads", "WithheldCells"]
-
 
 class WithheldCells(
     Message,

@@ -21,8 +21,6 @@ from daskfc.secure.profiles.steps import Words
 from daskfc.secure.sums import MaskedSum
 from daskfc.site import RunRequest
 
-__all__ = ["Profile"]
-
 _RULES: Mapping[str, Constraint] = {"smallest": integer(low=2), "of_one_client": boolean()}
 
 

@@ -24,19 +24,6 @@ from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
 from daskfc.stores.store.prepared import PreparedStore, numbers_of
 
-__all__ = [
-    "cell_counts",
-    "cells_of",
-    "cluster_magnitudes",
-    "cluster_squares",
-    "cluster_sums",
-    "counts_of",
-    "digest_of_ids",
-    "means_of",
-    "own_groups",
-    "spreads_of",
-]
-
 Words: TypeAlias = Mapping[str, Sequence[str]]  # by column, as all clients agreed on them
 
 

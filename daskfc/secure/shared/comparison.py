@@ -15,8 +15,6 @@ from daskfc.secure.shared.planes import WORD, n_words, planes_of, unpacked
 from daskfc.secure.shared.products import and_summand, shared_again, shared_bits_again
 from daskfc.secure.shared.summands import cross_summand, dealt, known_summand
 
-__all__ = ["at_most", "bits_of", "carry", "less", "negative", "shifted", "to_numbers"]
-
 
 def _generated(party: Party, x: Numbers, bits: int, n_carries: int) -> Program[tuple[Bits, Bits]]:
     """Return g (n_carries, words) and p (bits, words) of numbers; words are a multiple of 3."""

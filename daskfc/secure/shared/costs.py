@@ -5,23 +5,6 @@ from dataclasses import dataclass
 from daskfc.secure.shared.party import N_PARTIES
 from daskfc.secure.shared.planes import WORD
 
-__all__ = [
-    "Cost",
-    "choosing",
-    "comparing",
-    "counting",
-    "finding_first",
-    "finding_smallest",
-    "log2_up",
-    "looking_at_rows",
-    "making_bits",
-    "making_numbers",
-    "making_one_hot",
-    "moving",
-    "sending",
-    "shifting",
-]
-
 
 @dataclass(frozen=True)
 class Cost:

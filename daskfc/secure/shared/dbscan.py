@@ -39,8 +39,6 @@ from daskfc.secure.shared.rows_of_bits import (
 )
 from daskfc.secure.shared.selection import one_hot
 
-__all__ = ["DensityClusters"]
-
 _AHEAD = 4  # ours: passes of a fifth of the bytes, after which one or two others are enough
 _JUMPS = 4  # ours: of clusters in a row that join, in a pass after the first, up to 16 do at once
 

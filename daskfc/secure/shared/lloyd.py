@@ -23,8 +23,6 @@ from daskfc.secure.shared.planes import WORD, n_words
 from daskfc.secure.shared.products import inner, matmul, matmul_summand, shared_again
 from daskfc.secure.shared.selection import one_hot, smallest
 
-__all__ = ["Lloyd"]
-
 
 @dataclass(frozen=True)
 class Lloyd:

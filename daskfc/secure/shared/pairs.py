@@ -15,9 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from daskfc.errors import InvalidInput
 from daskfc.secure.shared.party import N_PARTIES, Words
 
-__all__ = ["Bits", "Numbers", "Pair", "cut_bits", "cut_numbers", "put_together", "residues"]
-
-
 Fill = Callable[[Words], None]
 
 

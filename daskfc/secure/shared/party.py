@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from daskfc.coding import KeyStream, SecretKey
 from daskfc.errors import InvalidInput, PrivacyError
 
-__all__ = ["N_PARTIES", "Party", "Program", "Words", "passed", "together"]
-
 N_PARTIES = 3
 
 Result = TypeVar("Result")

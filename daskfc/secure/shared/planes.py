@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from daskfc.secure.shared.party import Words
 
-__all__ = ["WORD", "n_words", "planes_of", "spread", "transposed", "unpacked"]
-
 WORD = 64  # bits
 
 _CHUNK = 1 << 8  # ours: blocks of 64 words; a chunk and its work memory stay in a 1 MiB L2 cache

@@ -15,18 +15,6 @@ from daskfc.secure.shared.party import N_PARTIES, Party, Program, Words, passed
 from daskfc.secure.shared.planes import WORD
 from daskfc.secure.shared.ring_products import matrix_product
 
-__all__ = [
-    "both",
-    "inner",
-    "matmul",
-    "matmul_summand",
-    "multiply",
-    "open_to",
-    "opened",
-    "shared_again",
-    "shared_bits_again",
-]
-
 _CHUNK = 1 << 14  # ours: words; the operands of a chunk stay in a 1 MiB L2 cache
 
 

@@ -9,8 +9,6 @@ from daskfc.coding.residues.scratch import scratch
 from daskfc.secure.shared.party import Words
 from daskfc.threads import do_all
 
-__all__ = ["matrix_product"]
-
 _BITS = 22  # of a limb: three of them hold a word
 # Limbs are in [-2^21, 2^21], products of two at most 2^42, so a sum of up to 2^11 of them is at
 # most 2^53: every sum on the way, in any order and with fused operations, is a whole number that

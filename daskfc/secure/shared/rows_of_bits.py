@@ -12,17 +12,6 @@ from daskfc.secure.shared.party import Party, Program, Words
 from daskfc.secure.shared.planes import WORD, spread, unpacked
 from daskfc.secure.shared.products import both, shared_bits_again
 
-__all__ = [
-    "all_set",
-    "any_set",
-    "at_least",
-    "first_set",
-    "looked_up",
-    "masked",
-    "smaller",
-    "smallest_of_rows",
-]
-
 _ONES = np.uint64(2**64 - 1)
 
 

@@ -21,8 +21,6 @@ from daskfc.secure.shared.planes import WORD
 from daskfc.secure.shared.products import inner, matmul
 from daskfc.secure.shared.selection import chosen, smallest
 
-__all__ = ["FRACTION_BITS", "Seeding"]
-
 FRACTION_BITS = 12
 """Of the public draws: a centre is drawn by 1 / 4,096 of the sum of squared distances."""
 

@@ -11,8 +11,6 @@ from daskfc.secure.shared.products import both, multiply, shared_again
 from daskfc.secure.shared.rows_of_bits import all_set
 from daskfc.secure.shared.summands import dealt, known_summand
 
-__all__ = ["chosen", "one_hot", "smallest"]
-
 _ONES = np.uint64(2**64 - 1)
 
 

@@ -14,8 +14,6 @@ from daskfc.secure.shared.pairs import Pair
 from daskfc.secure.shared.party import N_PARTIES, Party, Program, Words, passed
 from daskfc.secure.shared.planes import WORD
 
-__all__ = ["cross_summand", "dealt", "known_summand"]
-
 Kind = TypeVar("Kind", bound=Pair)
 
 

@@ -16,8 +16,6 @@ from daskfc.federation import Federation, Local, Message, array
 from daskfc.secure.sums.total import Aggregation, Total
 from daskfc.stores import ClientStore
 
-__all__ = ["Centre", "agree_on_centre", "centre_of_total", "sum_of_rows"]
-
 
 class Centre(
     Message, route="server → client", reveals="the mean of all clients' samples, in OmniFC rounded"

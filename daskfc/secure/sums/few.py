@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from daskfc.secure.sums.total import Total
 from daskfc.site import Smallest
 
-__all__ = ["LARGEST_COUNT", "Held", "counts_and_holder", "held_counts"]
-
 _HOLDER = 2.0**33  # ours: above all samples of all clients
 LARGEST_COUNT = 2.0 * _HOLDER
 """Public bound on what one client adds for a count."""

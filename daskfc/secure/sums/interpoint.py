@@ -19,8 +19,6 @@ from daskfc.secure.sums.centre import Centre
 from daskfc.secure.sums.total import Aggregation, Total
 from daskfc.stores import ClientStore
 
-__all__ = ["KernelWidth", "agree_on_width", "interpoint_moments", "width_of_total"]
-
 _RELATIVE = 1e-4  # ours: largest error of the squared width; a width is a rule of thumb
 _ROUNDING = 16 * np.finfo(np.float64).eps  # of sums of squares in float64
 

@@ -8,8 +8,6 @@ from daskfc.secure.sums.recovering import RecoveringSum
 from daskfc.secure.sums.shared import SharedSum
 from daskfc.secure.sums.total import Aggregation
 
-__all__ = ["KINDS", "open_sum"]
-
 KINDS = ("masked", "recovering", "shared", "plain")
 """How clients' arrays are hidden in a sum, as a method's parameter names it."""
 

@@ -25,8 +25,6 @@ from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total, as_matrix
 
-__all__ = ["MaskedSum", "PairKeys", "add_up", "check_maskers", "mask_key", "mask_neighbours"]
-
 _NEIGHBOURS = 4  # ours, at least: holds against any 3 colluders, announced or not
 
 

@@ -7,11 +7,6 @@ import numpy as np
 from daskfc.coding import SHARE_BYTES
 from daskfc.federation import Message, NoiseMultiplier, array, text
 
-__all__ = [
-    "Arrivals", "KeyShares", "Magnitude", "MaskSum", "MaskedPart", "PlainPart", "PublicKeys",
-    "RevealedShares",
-]  # fmt: skip
-
 
 class Magnitude(
     Message,

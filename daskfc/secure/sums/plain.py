@@ -9,8 +9,6 @@ from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import PlainPart
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total, as_matrix
 
-__all__ = ["PlainSum"]
-
 
 class PlainSum(Aggregation):
     """The server sums arrays that every client sends in the clear.

@@ -20,8 +20,6 @@ from daskfc.secure.sums.messages import MaskedPart, RevealedShares
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total
 from daskfc.secure.sums.vault import advertise, masked_once, open_vault, reveal, seal
 
-__all__ = ["EnduringSum", "RecoveringSum", "receive", "recovered_total"]
-
 _Key = TypeVar("_Key")
 _M = TypeVar("_M", bound=Message)
 

@@ -28,8 +28,6 @@ from daskfc.secure.sums.messages import Arrivals, MaskedPart, MaskSum, PublicKey
 from daskfc.secure.sums.recovering import EnduringSum
 from daskfc.secure.sums.total import OwnParts, Total
 
-__all__ = ["SharedSum", "aggregators_of"]
-
 
 def aggregators_of(clients: tuple[str, ...], n_colluding: int) -> tuple[str, ...]:
     """Return who holds the masks: the first by name, whatever order a caller gives."""

@@ -23,8 +23,6 @@ from daskfc.secure.sums.shared import Gathered
 from daskfc.secure.sums.total import Total, as_matrix
 from daskfc.stores import ClientStore
 
-__all__ = ["STAND_INS"]
-
 _SEAL = 16  # bytes that ChaCha20-Poly1305 adds to a text
 
 

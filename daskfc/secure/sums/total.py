@@ -14,8 +14,6 @@ from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.privacy import Noised, Part
 from daskfc.secure.sums.messages import Magnitude
 
-__all__ = ["Aggregation", "OwnParts", "Total", "as_matrix", "itself", "largest", "magnitude"]
-
 OwnParts: TypeAlias = PerClient[Local] | PerClient[Inline]  # of clients, where they are
 
 _LARGEST = 2.0**1023  # the largest power of two in float64

@@ -29,17 +29,6 @@ from daskfc.secure.sums.masked import mask_key
 from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
 from daskfc.secure.sums.total import as_matrix
 
-__all__ = [
-    "Vault",
-    "advertise",
-    "masked_once",
-    "open_vault",
-    "own_seed",
-    "pair_secret",
-    "reveal",
-    "seal",
-]
-
 _NONCE = bytes(12)  # each sealing key seals one message, of one dealing of shares
 
 

@@ -15,8 +15,6 @@ from daskfc.secure.shared.party import N_PARTIES
 from daskfc.secure.three_parties import steps
 from daskfc.secure.three_parties.tasks import LabelTask, NeighboursOfShares, Task
 
-__all__ = ["SharedComputation"]
-
 _Task = TypeVar("_Task", LabelTask, NeighboursOfShares)
 _Result = TypeVar("_Result")
 _Here = Mapping[str, Any]

@@ -4,8 +4,6 @@ import numpy as np
 
 from daskfc.federation import Message, array, text
 
-__all__ = ["GraphSummand", "LabelSummand", "RoundsTaken", "SharedRows", "SharedWords"]
-
 _TAG = 32  # characters of a name of a computation
 _POINT = 64  # of a digest
 

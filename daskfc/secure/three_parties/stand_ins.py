@@ -9,8 +9,6 @@ from daskfc.secure.three_parties import steps
 from daskfc.secure.three_parties.messages import SharedRows
 from daskfc.secure.three_parties.tasks import DensityOfShares, Task
 
-__all__ = ["STAND_INS"]
-
 _TAG = "0" * 32
 _PASSES = "passes until clusters on shares no longer join"
 

@@ -25,24 +25,6 @@ from daskfc.secure.three_parties.messages import (
 )
 from daskfc.secure.three_parties.tasks import Found, LabelTask, NeighboursOfShares, Task, a_task
 
-__all__ = [
-    "PREDICTIONS",
-    "WholeRows",
-    "advanced",
-    "agreed",
-    "begun",
-    "begun_placing",
-    "cut_rows",
-    "gathered",
-    "graph_of",
-    "graph_summand",
-    "label_summands",
-    "labels_of",
-    "offered",
-    "rounds_taken",
-    "words_of",
-]
-
 PREDICTIONS = 8
 """Ours: how often a run may place new samples, as labels of chosen ones tell where centres are."""
 

@@ -15,17 +15,6 @@ from daskfc.secure.shared.planes import WORD, n_words
 from daskfc.secure.shared.seeding import FRACTION_BITS
 from daskfc.seeds import generator
 
-__all__ = [
-    "CentresOfShares",
-    "DensityOfShares",
-    "Found",
-    "LabelTask",
-    "NeighboursOfShares",
-    "Task",
-    "a_task",
-]
-
-
 _CANDIDATES = 256  # ours: at least, and 20 for each cluster
 _STARTS = 16  # ours: in common rounds, so that more cost bytes alone
 _LARGEST = 1 << 22  # ours: comparisons at once

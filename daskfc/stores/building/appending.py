@@ -27,8 +27,6 @@ from daskfc.stores.sources.readers import open_source
 from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.clusters import cluster_names
 
-__all__ = ["append_samples", "append_store", "rows_of_before"]
-
 _CHUNK_ROWS = 1024  # as of a new store
 _WRITTEN_ANEW = (
     *("format", "version", "client", "categories", "missing", "feature_names"),

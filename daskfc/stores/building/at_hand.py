@@ -23,8 +23,6 @@ from daskfc.stores.layout.spelling import Spelling, WordMap, word_map
 from daskfc.stores.sources.cells import Cells, words_of
 from daskfc.stores.sources.readers import open_source
 
-__all__ = ["Given", "numbered", "samples_at_hand", "source_at"]
-
 if TYPE_CHECKING:
     from dask.array import Array
 

@@ -21,17 +21,6 @@ from daskfc.stores.sources.readers import fingerprint, open_source
 from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.clusters import cluster_names
 
-__all__ = [
-    "Origin",
-    "Progress",
-    "described",
-    "keeping_gaps",
-    "views_of_store",
-    "write_own",
-    "write_samples",
-    "write_shares",
-]
-
 Progress = Callable[[int, int], None]
 """Called with rows done and rows in all."""
 

@@ -18,8 +18,6 @@ from daskfc.stores.dealing.dealing import Share, deal
 from daskfc.stores.dealing.names import client_name
 from daskfc.stores.layout.samples import Samples
 
-__all__ = ["write_dealt"]
-
 _BY_LABELS = ("label-skew", "dirichlet")
 _OF_EACH = ("labels", "sample_ids", "graph")  # what may be a mapping of clients
 _LAYOUT = ("chunk_rows", "dtype")

@@ -15,8 +15,6 @@ from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.samples import Samples, ids_as_text
 from daskfc.stores.store.lazy_rows import WORDS
 
-__all__ = ["array_of_table", "samples_of_array"]
-
 
 def samples_of_array(
     data: Any, columns: Sequence[str] | None, missing: str | None, where: str

@@ -22,8 +22,6 @@ from daskfc.stores.sources.source import Source
 from daskfc.stores.sources.tables.csv import Csv
 from daskfc.stores.sources.tables.table import Table, whole
 
-__all__ = ["FileLook", "cells_at", "look_at"]
-
 _HEAD, _ROWS = 5, 8192  # ours: rows shown, and read at a time
 
 

@@ -10,8 +10,6 @@ from daskfc.errors import InvalidInput
 from daskfc.stores.dealing.config import ClientConfig, SourceConfig
 from daskfc.stores.sources.readers import format_of
 
-__all__ = ["Paths", "StoragePathWarning"]
-
 _DATABASES = ("sqlite", "duckdb")  # whose URI may be a path
 
 

@@ -34,8 +34,6 @@ from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.together import check_ids_apart, check_owner, check_together
 from daskfc.yaml_files import read_mapping
 
-__all__ = ["Storage", "load_storage"]
-
 
 class Storage(Section):
     """What a storage file says: a source dealt to clients, or clients with stores or files.

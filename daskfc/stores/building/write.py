@@ -17,8 +17,6 @@ from daskfc.stores.layout.spelling import WordMap
 from daskfc.stores.sources.readers import open_source
 from daskfc.stores.store.client import ClientStore
 
-__all__ = ["add_store", "write_store"]
-
 
 def write_store(
     url: str,

@@ -15,15 +15,6 @@ from daskfc.stores.dealing.scaling import SCALINGS, Scaling
 from daskfc.stores.layout.locations import expand
 from daskfc.stores.layout.spelling import word_map
 
-__all__ = [
-    "ClientConfig",
-    "LayoutConfig",
-    "PartitionConfig",
-    "SourceConfig",
-    "SubsampleConfig",
-    "ViewConfig",
-]
-
 _VIEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
 # a password between user and host, or as an option, that is no variable of the environment
 _PASSWORD = re.compile(

@@ -13,8 +13,6 @@ from daskfc.stores.dealing.views import check_deal, deal_to_clients, draw_holder
 from daskfc.stores.layout.graph import split_edges
 from daskfc.stores.layout.samples import Samples
 
-__all__ = ["Share", "deal"]
-
 
 @dataclass(frozen=True)
 class Share:

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["client_name"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")
 _SERVER = re.compile(r"server(-[1-9]\d*)?")  # and its further workers
 

@@ -21,8 +21,6 @@ import numpy as np
 from daskfc.errors import StoreError
 from daskfc.seeds import generator
 
-__all__ = ["PARTITIONS", "client_sizes", "dirichlet", "iid", "label_skew"]
-
 
 def client_sizes(n_samples: int, n_clients: int) -> np.ndarray:
     """Return sizes that differ by at most 1, the larger ones first; each is at least 1."""

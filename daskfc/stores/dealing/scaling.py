@@ -14,8 +14,6 @@ import numpy as np
 from daskfc.errors import StoreError
 from daskfc.stores.layout.samples import Samples
 
-__all__ = ["SCALINGS", "Scaling", "rescaled"]
-
 Scaling = Literal["min-max", "min-max-all", "standard", "none"]
 """Per column to [0, 1]; a whole view to [0, 1]; per column to mean 0 and variance 1; as it is."""
 

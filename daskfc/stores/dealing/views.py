@@ -18,8 +18,6 @@ from daskfc.errors import StoreError
 from daskfc.seeds import generator
 from daskfc.stores.dealing.partitions import client_sizes
 
-__all__ = ["check_deal", "deal_to_clients", "draw_holders", "unlinked_view", "view_clients"]
-
 
 def view_clients(views: Sequence[str], clients_per_view: int, *, by_name: bool) -> tuple[str, ...]:
     """Return the names of clients, view by view: after the views if `by_name`, or client-1, ..."""

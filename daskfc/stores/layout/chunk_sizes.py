@@ -23,8 +23,6 @@ from zarr.codecs import ShardingCodec
 
 from daskfc.errors import StoreError
 
-__all__ = ["MOST_OF_A_WORD", "ChunkError", "bounded"]
-
 MOST_OF_A_WORD = 1024  # ours: characters of an id
 _WORD = 4 + 4 * MOST_OF_A_WORD  # its length, then UTF-8
 _SPARE = 1 << 10  # what codecs between two others add: checksums, headers

@@ -10,8 +10,6 @@ import numpy as np
 from daskfc.errors import DaskfcError, StoreError
 from daskfc.stores.layout.layout import ContentDigest, check_different
 
-__all__ = ["check_rows", "finite", "of_size", "understood"]
-
 _LARGEST = 2.0**480  # ours: squares leave room for sums of 2**63
 
 

@@ -17,15 +17,6 @@ from daskfc.seeds import generator
 from daskfc.stores.layout.chunk_sizes import bounded
 from daskfc.stores.layout.layout import array_options
 
-__all__ = [
-    "StoredGraph",
-    "checked_graph",
-    "graph_digest",
-    "neighbour_graph",
-    "split_edges",
-    "write_graph",
-]
-
 _CHUNK = 1 << 20  # ours: entries of a chunk, 4 MiB of indices
 
 Read = Callable[[Any, int, int], np.ndarray]

@@ -15,8 +15,6 @@ import zarr
 
 from daskfc.stores.layout.locations import zarr_store
 
-__all__ = ["content_key", "kept_key", "new_key", "stored_key"]
-
 _ATTRIBUTE = "id_key"
 _BYTES = 32
 

@@ -26,23 +26,6 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from daskfc.errors import StoreError
 
-__all__ = [
-    "FORMAT",
-    "VERSION",
-    "WITH_GAPS",
-    "ContentDigest",
-    "array_options",
-    "check_different",
-    "checked_width",
-    "data_set_of",
-    "default_names",
-    "digest_of",
-    "fixed_width",
-    "labels_digest",
-    "n_chunks",
-    "positions_of_repeats",
-]
-
 FORMAT = "daskfc-client"
 VERSION = 1
 _MOST_FEATURES = 1 << 22  # ours: their names alone take 300 MB

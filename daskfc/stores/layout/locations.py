@@ -14,20 +14,6 @@ from zarr.storage import FsspecStore, LocalStore
 
 from daskfc.errors import DaskfcError, StoreAway, StoreError
 
-__all__ = [
-    "check_space",
-    "expand",
-    "files_of",
-    "filesystem",
-    "free_bytes",
-    "local_path",
-    "matching_files",
-    "metadata_of",
-    "reaching",
-    "resolve_url",
-    "zarr_store",
-]
-
 _PATTERN = re.compile(r"[*?\[]")
 _UNSET = re.compile(r"\$\{?(\w+)")
 

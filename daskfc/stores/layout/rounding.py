@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TOLERATED", "ColumnRounding"]
-
 TOLERATED = 1e-6  # of a column's standard deviation
 _FAR = 16.0  # ours: ratio to the deviation of the middle half from which a few values dominate it
 _ROWS = 128  # ours: of a block, whose middle half is looked at

@@ -17,17 +17,6 @@ from daskfc.stores.layout.chunk_sizes import MOST_OF_A_WORD
 from daskfc.stores.layout.locations import reaching
 from daskfc.stores.layout.spelling import WordMap, renumbered
 
-__all__ = [
-    "Samples",
-    "View",
-    "blocks_of",
-    "encode_labels",
-    "ids_as_text",
-    "reading",
-    "stacked",
-    "unprepared",
-]
-
 
 @dataclass(frozen=True)
 class View:

@@ -16,18 +16,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = [
-    "Spelling",
-    "WordMap",
-    "as_spelt",
-    "categories_of",
-    "plain_word",
-    "renumbered",
-    "spelt_alike",
-    "word_map",
-    "words_apart",
-]
-
 WordMap: TypeAlias = Mapping[str, "str | Mapping[str, str]"]
 
 _NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)?(?:\.([0-9]*))?")

@@ -18,8 +18,6 @@ from daskfc.folders import flush, flush_tree
 from daskfc.stores.layout.layout import FORMAT
 from daskfc.stores.layout.locations import filesystem, local_path, reaching, resolve_url, zarr_store
 
-__all__ = ["partial_name", "put_in_place", "remove", "store_exists", "sweep", "unfinished"]
-
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of Linux
 

@@ -30,8 +30,6 @@ from daskfc.stores.layout.rounding import ColumnRounding
 from daskfc.stores.layout.samples import ids_as_text
 from daskfc.stores.layout.staging import partial_name, put_in_place, remove, store_exists, sweep
 
-__all__ = ["StoreWriter", "bytes_needed"]
-
 _SMALLER = np.dtype("float32")  # the type that is tried by default
 _UNDECIDED = "undecided"  # the array of rows whose type is not known yet
 

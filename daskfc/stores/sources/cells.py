@@ -12,19 +12,6 @@ from daskfc.errors import StoreError
 from daskfc.stores.layout.samples import Samples
 from daskfc.stores.layout.spelling import Spelling
 
-__all__ = [
-    "Cells",
-    "Fault",
-    "MissingValues",
-    "as_text",
-    "by_column",
-    "is_bound",
-    "is_date",
-    "is_gap",
-    "numbers_of",
-    "words_of",
-]
-
 LONGEST_WORD = 64  # ours: bytes of a category; clients agree on categories by sums of that many
 _DAY = np.timedelta64(1, "D")
 

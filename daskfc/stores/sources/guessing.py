@@ -20,8 +20,6 @@ import pandas as pd
 from daskfc.stores.layout.spelling import Spelling
 from daskfc.stores.sources.cells import as_text, is_bound, is_date, is_gap, numbers_of
 
-__all__ = ["ColumnGuess", "guessed_columns", "guessed_marks", "keys_of"]
-
 _BYTES, _LINES = 2**20, 500  # ours: what the marks are guessed from
 _MOSTLY = 0.8  # ours: the share of a column's cells that decide what it is
 _MOST_WORDS = 50  # ours: different words of a column; more are free text

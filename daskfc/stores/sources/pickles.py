@@ -19,8 +19,6 @@ from scipy import sparse
 
 from daskfc.errors import StoreError
 
-__all__ = ["load_numbers"]
-
 _TYPES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"}
 
 

@@ -33,16 +33,6 @@ from daskfc.stores.sources.tables.json_lines import JsonLines
 from daskfc.stores.sources.tables.sql import Sql
 from daskfc.stores.sources.views import join_views
 
-__all__ = [
-    "SOURCES",
-    "check_source",
-    "fingerprint",
-    "format_of",
-    "known_sources",
-    "open_source",
-    "view_names",
-]
-
 # The formats of daskfc: arrays and data sets in `formats`, tables with named columns in `tables`.
 SOURCES: dict[str, type[Source]] = {
     "bundled": Bundled,

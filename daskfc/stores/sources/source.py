@@ -9,8 +9,6 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.samples import Samples
 
-__all__ = ["Source", "from_extra", "pick_name"]
-
 
 class Source(ABC):
     """Reader of one format of files, to be subclassed and registered.

@@ -10,8 +10,6 @@ from daskfc.errors import StoreError
 from daskfc.stores.layout.layout import check_different
 from daskfc.stores.layout.samples import Samples, View, encode_labels
 
-__all__ = ["beside", "join_views", "numbered_views"]
-
 Blocks = Callable[[int], Iterator[np.ndarray]]
 
 

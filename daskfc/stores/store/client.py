@@ -37,8 +37,6 @@ from daskfc.stores.layout.spelling import as_spelt, categories_of
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ClientStore"]
-
 _GRAPH_ROWS = 1 << 16  # ours: rows of a graph read at once
 
 

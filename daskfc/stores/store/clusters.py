@@ -18,8 +18,6 @@ from daskfc.stores.layout.layout import array_options
 from daskfc.stores.layout.locations import zarr_store
 from daskfc.stores.store.client import ClientStore
 
-__all__ = ["check_new_clusters", "cluster_names", "read_clusters", "write_clusters"]
-
 _GROUP = "clusters"
 
 

@@ -48,8 +48,6 @@ from daskfc.seeds import generator
 from daskfc.stores.layout.samples import unprepared
 from daskfc.stores.layout.spelling import Spelling, renumbered
 
-__all__ = ["HEIGHT", "SHIFTED", "Columns", "FittedStep", "applied"]
-
 FittedStep: TypeAlias = Mapping[str, Any]
 Change: TypeAlias = Callable[[np.ndarray, int], np.ndarray]  # rows, and which is the first
 

@@ -12,8 +12,6 @@ from xarray.core import indexing
 
 from daskfc.errors import StoreError
 
-__all__ = ["WORDS", "lazy_dataset"]
-
 WORDS = "categories"
 """The coordinate with the words of columns: arithmetic may drop attributes, and no coordinate."""
 

@@ -18,17 +18,6 @@ from daskfc.stores.store.fitted_steps import SHIFTED, Change, Columns, FittedSte
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "FittedStep",
-    "PreparedStore",
-    "but_for_words",
-    "idf_of",
-    "numbers_of",
-    "scale_of",
-    "spread_of",
-    "width_of",
-]
-
 
 class PreparedStore(ClientStore):
     """A store whose rows are prepared; made by `of`."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from daskfc.stores.store.client import ClientStore
 
-__all__ = ["column_warnings"]
-
 _UNLIKE = 1000.0  # ours: from this ratio on the columns of small range do not count
 _ENTRIES = 1 << 24  # ours: read of a client at most, 128 MiB; of larger stores the first rows
 _NAMED = 3

@@ -10,19 +10,6 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.layout.layout import positions_of_repeats
 from daskfc.stores.store.client import ClientStore
 
-__all__ = [
-    "SPLITS",
-    "Split",
-    "check_columns",
-    "check_ids_apart",
-    "check_owner",
-    "check_samples",
-    "check_together",
-    "check_unique",
-    "first_difference",
-    "number_of_samples",
-]
-
 Split = Literal["samples", "columns", "views", "grid"]
 """Each client holds samples with the same columns; columns of the same samples; or samples of one
 view, where clients of different views have no column in common and some of their samples."""

@@ -9,6 +9,7 @@ from daskfc.clustering.kernels.low_rank_similarity import (
     similarity_graph,
     similarity_rows,
 )
+from daskfc.federation.methods.sample_keys import order_of
 from daskfc.protocols.fedsc import party
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
@@ -21,7 +22,6 @@ from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_u
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph, cluster_rows
 from daskfc.protocols.fedsc.similarity.graph import order_of_similar
 from daskfc.stores import ClientStore
-from daskfc.testing.federation import order_of
 
 K = 3
 IRIS = load_iris()

@@ -21,6 +21,7 @@ from daskfc.clustering.kernels.low_rank_similarity import (
 from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError
 from daskfc.federation import Federation, Message, array
+from daskfc.federation.methods.sample_keys import order_of
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.privacy import Noised
 from daskfc.protocols.fedsc.maths.dictionary_start import count_atoms, first_dictionary
@@ -34,7 +35,7 @@ from daskfc.secure.distances.routes import rows as secure_rows
 from daskfc.secure.distances.routes.rows import RowSummary
 from daskfc.stores import ClientStore
 from daskfc.testing.distances import positions_of
-from daskfc.testing.federation import order_of, stores_of
+from daskfc.testing.federation import stores_of
 from tests.protocols.fedsc.one_place import moments_of
 
 CUTS = [10, 50, 75, 100]  # five clients of different sizes

@@ -35,21 +35,6 @@ from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.linalg.spectrum import laplacian_embedding
 from daskfc.seeds import integer_seed
 
-__all__ = [
-    "Block",
-    "averaged_assignments",
-    "by_graphs",
-    "by_kmeans",
-    "by_spectral",
-    "concatenated",
-    "kmeans_from",
-    "matched",
-    "numbering",
-    "scaled",
-    "seed_of",
-    "view_weight",
-]
-
 AGREEMENT = 0.97  # of spectral labels with those of k-means that starts from the last labels
 N_INIT = 10
 MAX_ITER = 300

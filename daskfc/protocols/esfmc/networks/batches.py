@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from daskfc.errors import InvalidInput
 from daskfc.protocols.esfmc.networks.units import Units
 
-__all__ = ["Client", "batches", "checked"]
-
 Array: TypeAlias = Any
 
 

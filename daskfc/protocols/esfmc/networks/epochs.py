@@ -19,17 +19,6 @@ from daskfc.protocols.esfmc.networks.layers import (
 from daskfc.protocols.esfmc.networks.optimisers import Moments, adam, sgld
 from daskfc.protocols.esfmc.settings import NetworkSettings, TrainingSettings
 
-__all__ = [
-    "EpochLosses",
-    "Plan",
-    "Rates",
-    "losses_of",
-    "outputs",
-    "plan_of",
-    "rates_of",
-    "run_epoch",
-]
-
 Array: TypeAlias = Any  # of JAX, or a tracer
 
 _PRECISION = "float32"  # full precision, also where a GPU would round products to ten bits

@@ -19,8 +19,6 @@ from daskfc.protocols.esfmc.networks.framework import jax, jnp
 from daskfc.protocols.esfmc.settings import NetworkSettings
 from daskfc.seeds import generator
 
-__all__ = ["Outputs", "apply", "flatten", "from_assignments", "initial", "shapes", "unflatten"]
-
 Array: TypeAlias = Any  # of JAX, or a tracer
 Params: TypeAlias = Mapping[str, Array]
 Drop: TypeAlias = Callable[[Array, int], Array]

@@ -19,17 +19,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from daskfc.protocols.esfmc.networks.framework import jax, jnp
 
-__all__ = [
-    "Terms",
-    "alignment",
-    "correlation",
-    "covariance",
-    "cross_entropy",
-    "dependence",
-    "histogram",
-    "reconstruction",
-]
-
 Array: TypeAlias = Any  # of JAX, or a tracer
 
 _TINY = 1e-12  # ours: smaller variances and ranges count as this

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from daskfc.protocols.esfmc.networks.framework import jnp
 
-__all__ = ["Moments", "adam", "sgld"]
-
 Array: TypeAlias = Any  # of JAX, or a tracer
 
 # Kingma and Ba 2015, their defaults, which are PyTorch's.

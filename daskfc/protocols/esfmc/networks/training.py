@@ -33,8 +33,6 @@ from daskfc.protocols.esfmc.networks.units import Units
 from daskfc.protocols.esfmc.settings import NetworkSettings, TrainingSettings
 from daskfc.seeds import generator
 
-__all__ = ["EpochLosses", "Features", "ViewModel"]
-
 Floats: TypeAlias = NDArray[np.float32]
 
 _CHUNK = 4096  # ours: rows for which features are computed at a time

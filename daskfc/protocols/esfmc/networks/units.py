@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from daskfc.arrays import Floats
 
-__all__ = ["Units"]
-
 _ROWS = 4096  # ours: rows at a time, so that there is no second copy in float64
 
 

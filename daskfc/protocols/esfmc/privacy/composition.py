@@ -19,8 +19,6 @@ import math
 
 from daskfc.checks import Constraint, between_0_and_1, check_params, integer, real
 
-__all__ = ["composed", "printed_client_epsilon"]
-
 _MAYBE = Constraint("a number in [0, 1)", lambda v: real(0, 1).holds(v) and float(v) < 1.0)
 
 

@@ -20,8 +20,6 @@ from daskfc.checks import between_0_and_1, check_params, integer
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["inversion_error"]
-
 _HIDDEN = (256, 256)
 _EPOCHS = 200
 

@@ -29,16 +29,6 @@ from daskfc.errors import InvalidInput
 from daskfc.linalg import symmetric_squared_distances
 from daskfc.seeds import generator
 
-__all__ = [
-    "Moments",
-    "count_atoms",
-    "default_atoms",
-    "first_dictionary",
-    "mean_distance",
-    "normal_dictionary",
-    "width_and_atoms",
-]
-
 _BLOCK = 1 << 22  # distances in memory at a time: 32 MiB
 _READ = 1000  # ours: samples from which a client counts its atoms
 _MANY = 200  # ours: more than clients of the paper's tables need (D98)

@@ -29,8 +29,6 @@ from daskfc.checks import Constraint, check_params, integer, real
 from daskfc.clustering.kernels.kernels import atom_kernel, gaussian_kernel, same_features
 from daskfc.errors import InvalidInput
 
-__all__ = ["coefficients", "local_update"]
-
 _RULES: dict[str, Constraint] = {
     "width": real(above=0),
     "ridge": real(above=0),

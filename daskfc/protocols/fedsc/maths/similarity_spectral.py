@@ -26,16 +26,6 @@ from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
 from daskfc.linalg.local_basis import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
 
-__all__ = [
-    "cluster_graph",
-    "cluster_rows",
-    "graph_eigengaps",
-    "graph_embedding",
-    "normalised_with_loops",
-    "row_eigengaps",
-    "row_embedding",
-]
-
 
 def normalised_with_loops(graph: Graph) -> NormalisedAdjacency:
     """Return Δ^(-1/2) S Δ^(-1/2) with the loops of S, which `NormalisedAdjacency.of` would drop."""

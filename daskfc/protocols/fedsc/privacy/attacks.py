@@ -20,8 +20,6 @@ from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
 from daskfc.privacy.ranges import check
 
-__all__ = ["cluster_coefficients", "reconstruct_rows"]
-
 _BLOCK = 1 << 21  # ours: numbers in a block's matrices of derivatives (16 MiB)
 _TINY = 1e-12  # ours: smaller kernel values, beyond 7.4 widths, are too inexact for distances
 _STILL = 1e-10  # ours: the search ends at a step shorter than this many widths

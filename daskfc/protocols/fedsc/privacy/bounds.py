@@ -23,13 +23,6 @@ from numpy.typing import ArrayLike
 from daskfc.errors import InvalidInput
 from daskfc.privacy.ranges import check
 
-__all__ = [
-    "chi_square_reach",
-    "feature_residual",
-    "perturbed_data_bound",
-    "perturbed_factors_bound",
-]
-
 
 def feature_residual(C: ArrayLike, kernel_zz: ArrayLike, kernel_zx: ArrayLike) -> float:
     """Return γ = max_i ‖φ(Z)c_i - φ(x_i)‖, how well the atoms represent the rows; 1 for C = 0.

@@ -9,8 +9,6 @@ from daskfc.federation import Federation
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.protocols.fedsc.privacy.noise import Noise, RelativeNoise
 
-__all__ = ["charged", "cost_of", "spent_of"]
-
 Spent = Mapping[str, Accountant]
 
 _ROUNDING = 1.0 + 1e-9  # ours: tolerance for rounding where a budget is spent as a whole

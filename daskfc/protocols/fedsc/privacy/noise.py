@@ -45,8 +45,6 @@ from daskfc.protocols.fedsc.privacy.noise_scale import (
     perturbed_data_sigma,
 )
 
-__all__ = ["ANNOUNCED", "DataNoise", "FactorNoise", "Noise", "RelativeNoise", "noise_of"]
-
 _NOTHING_LEFT = 1e-6  # ours: a smaller remaining share of a budget counts as none
 _ROUNDING = 1.0 + 1e-12  # ours: tolerance for the rounding of multipliers
 

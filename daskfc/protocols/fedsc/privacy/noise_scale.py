@@ -26,15 +26,6 @@ from daskfc.errors import InvalidInput
 from daskfc.privacy.gaussian import classical_sigma, gaussian_epsilon
 from daskfc.privacy.ranges import check
 
-__all__ = [
-    "coefficient_sensitivity",
-    "composed_sigma",
-    "gradient_sensitivity",
-    "perturbed_data_sigma",
-    "printed_coefficient_sensitivity",
-    "printed_dictionary_sensitivity",
-]
-
 
 def perturbed_data_sigma(epsilon: float, delta: float, data_norm: float) -> float:
     """Return Proposition 3.7's noise on the data, σ = 2cτ_X/ε with c² = 2 ln(1.25/δ), ε < 1.

@@ -17,8 +17,6 @@ from daskfc.protocols.fedsc.similarity.coded_rows import (
 )
 from daskfc.secure.distances import Reader, SecureDistances, choose_code
 
-__all__ = ["TOLERANCE", "CodedSimilarity", "choose_coded", "coded_predict", "coded_similarity"]
-
 TOLERANCE = 2e-7
 """Ours: RMS error of a squared distance over the squared radius. With radius 1 that is S = 4.1e6,
 and similarities with an RMS error near 1e-7, and never above √d / S + d / (4 S²), 2.5e-6 for

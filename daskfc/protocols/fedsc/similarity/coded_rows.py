@@ -38,8 +38,6 @@ from daskfc.protocols.fedsc.similarity.graph import OrderedGraph
 from daskfc.secure.distances import Columns, RowPlan
 from daskfc.secure.distances.routes.rows import QuantisedRows
 
-__all__ = ["SquaredNorms", "graph_of_distances", "joined_votes", "squared_norms", "votes_of_panel"]
-
 _BLOCK_ENTRIES = 1 << 22  # ours: similarities in a block, a few copies of 32 MiB
 
 

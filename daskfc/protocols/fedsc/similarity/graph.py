@@ -19,14 +19,6 @@ from daskfc.clustering.views.screening import Share, is_worthwhile
 from daskfc.federation import SERVER, Federation, Local, Message, PerClient, array
 from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 
-__all__ = [
-    "OrderedGraph",
-    "RoundedSimilarities",
-    "SimilarPairs",
-    "graph_of_rows",
-    "order_of_similar",
-]
-
 log = logging.getLogger("daskfc.protocols")
 
 _EQUAL = 1e-24  # ours: squared rounding error of the distance of equal rows of norm up to 1

@@ -14,8 +14,6 @@ from daskfc.protocols.fedsc.privacy.noise import DataNoise, Noise
 from daskfc.protocols.fedsc.similarity.coded import CodedSimilarity, coded_predict, coded_similarity
 from daskfc.protocols.fedsc.similarity.graph import graph_of_rows
 
-__all__ = ["Fitted", "SimilarityClustering", "predict_new"]
-
 
 @dataclass(frozen=True)
 class SimilarityClustering:

@@ -19,17 +19,6 @@ import numpy as np
 
 from daskfc.arrays import Floats
 
-__all__ = [
-    "Iteration",
-    "change_of_whole",
-    "embed",
-    "feature_weights",
-    "learning_rate",
-    "n_kept",
-    "relative_change",
-    "weighted",
-]
-
 
 def learning_rate(number: int) -> float:
     """Return η_t = 1/t (Algorithm 1, line 5)."""

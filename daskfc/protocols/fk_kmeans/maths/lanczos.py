@@ -16,8 +16,6 @@ import numpy as np
 from daskfc.arrays import Floats
 from daskfc.seeds import generator
 
-__all__ = ["Krylov", "Ritz", "begin"]
-
 CONVERGED = 1e-12  # ours: residual of a Ritz pair over the largest Ritz value
 _DEPENDENT = 1e-13  # ours: relative; a vector with a smaller remainder lies in the basis
 

@@ -16,8 +16,6 @@ from daskfc.arrays import Floats
 from daskfc.clustering.kernels.features import RandomFeatures
 from daskfc.errors import InvalidInput
 
-__all__ = ["Reconstruction", "rows_in_span", "span_of"]
-
 _RANK = 1e-10  # ours: smaller eigenvalues, relative to the largest, are rounding errors
 
 

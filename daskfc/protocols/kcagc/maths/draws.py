@@ -5,8 +5,6 @@ import numpy as np
 from daskfc.arrays import Floats, Ints
 from daskfc.seeds import generator
 
-__all__ = ["drawn", "filled"]
-
 
 def drawn(mass: Floats, count: int, order: Ints, seed: int, number: int) -> Ints:
     """Draw nodes (R, count) in proportion to their mass (R, n), accumulated in this `order`."""

@@ -22,8 +22,6 @@ from daskfc.clustering.clusterers.kmeans import best_partition
 from daskfc.clustering.views.order import rows_in_order
 from daskfc.errors import InvalidInput
 
-__all__ = ["VirtualNode", "intersect", "local_clusters", "virtual_nodes"]
-
 VirtualNode = Literal["intersection", "local-centre"]
 
 

@@ -21,8 +21,6 @@ from daskfc.linalg.landmarks import LandmarkEmbedding
 from daskfc.protocols.kcagc.maths.summed_distances import CentresAtNodes, centres_of, distances_to
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, LloydState, advance, begin
 
-__all__ = ["LandmarkState", "add_sums", "begin_with_landmarks", "tells_as_much"]
-
 _TOLERANCE = 1e-11  # ours: squared distance from the landmarks' span, relative to the mean one
 _SPARE = 8  # ours: landmarks beyond q + 1 at first, so that few of them need a second sum
 

@@ -14,8 +14,6 @@ from scipy import sparse
 from daskfc.arrays import Floats, Ints
 from daskfc.linalg import squared_distances
 
-__all__ = ["CentresAtMeans", "CentresAtNodes", "Request", "centres_of", "distances_to"]
-
 
 @dataclass(frozen=True)
 class CentresAtNodes:

@@ -42,18 +42,6 @@ from daskfc.errors import InvalidInput
 from daskfc.protocols.kcagc.maths.draws import drawn, filled
 from daskfc.protocols.kcagc.maths.summed_distances import CentresAtMeans, CentresAtNodes, Request
 
-__all__ = [
-    "LloydResult",
-    "LloydSettings",
-    "LloydState",
-    "advance",
-    "begin",
-    "begin_from",
-    "best_run",
-    "distances_of",
-    "outcome",
-]
-
 _SAME = 1e-12  # ours: relative; costs of the same nodes summed in another order differ by less
 
 

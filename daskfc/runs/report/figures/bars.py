@@ -5,8 +5,6 @@ from html import escape
 
 from daskfc.runs.report.figures.chart import WIDTH, chart, colour, swatch, words
 
-__all__ = ["bars", "stacked_bars"]
-
 _BAR, _GAP, _NAME, _NUMBER = 20, 8, 46, 64  # of a stacked bar, its name and its number
 _STEP = 36  # from one bar with its name above it to the next
 _CLIENTS = 9  # ours: clients with a colour of their own; the others share the tenth

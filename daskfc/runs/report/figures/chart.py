@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["WIDTH", "chart", "colour", "shortened", "words"]
-
 WIDTH = 440
 """Units across, of text 13 high: a phone shows one as 0.8 pixels, a wide screen as 1.2."""
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from daskfc.runs.report.figures.chart import WIDTH, chart, colour, words
 
-__all__ = ["drawing", "thinned"]
-
 _HEIGHT = 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 8, 10, 26
 _WIDE_RANGE = 30.0  # ours: from this ratio of values on the scale is logarithmic

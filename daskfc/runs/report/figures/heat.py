@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-__all__ = ["heat_table"]
-
 _DARKEST = 0.45  # of the colour in the darkest cell: its number must stay readable
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from daskfc.runs.report.figures.chart import WIDTH, chart, colour, words
 
-__all__ = ["Spread", "intervals"]
-
 _HEAD, _STEP, _GAP = 20, 15, 10  # height of a feature's name, of a cluster's line, and below them
 _LEFT, _RIGHT = 34, 116  # room for clusters' numbers, and for what stands in words
 

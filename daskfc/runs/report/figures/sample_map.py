@@ -7,8 +7,6 @@ import numpy as np
 
 from daskfc.runs.report.figures.chart import WIDTH, chart, colour, swatch, words
 
-__all__ = ["sample_map"]
-
 _MARGIN = 8
 _LEAST, _MOST = 0.35, 1.0  # ours: of the width, the height of a map
 _NAMED = 40  # ours: clusters whose names stand in the map

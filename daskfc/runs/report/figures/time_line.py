@@ -6,8 +6,6 @@ from html import escape
 
 from daskfc.runs.report.figures.chart import WIDTH, chart, colour, swatch, words
 
-__all__ = ["time_line"]
-
 _STEP, _TRACK = 32, 10  # from one party to the next; height of a track
 _PARTIES = 14  # ours: parties with a line of their own
 _NEAR = 0.5  # units: ticks that are nearer are one

@@ -23,15 +23,6 @@ from daskfc.secure.distances.parties.seen import AS_THEY_ARE, Seen, hash64
 from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "columns_apart",
-    "describe_columns",
-    "encode_columns",
-    "plan_of_columns",
-    "plan_of_new_columns",
-    "refuse_far_columns",
-]
-
 
 @lru_cache(maxsize=4)
 def _own_view(data: ClientStore, centre: bool, balance: bool) -> Seen:

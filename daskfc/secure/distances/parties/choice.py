@@ -4,8 +4,6 @@ from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput
 from daskfc.federation.steps.rules import Announced, Rule
 
-__all__ = ["AS_ANNOUNCED", "choose_code"]
-
 
 def _hides_enough(code: LagrangeCode, asked: Announced) -> bool:
     t = asked.parameters.get("n_colluding")

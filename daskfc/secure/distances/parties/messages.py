@@ -4,24 +4,6 @@ import numpy as np
 
 from daskfc.federation import Message, array
 
-__all__ = [
-    "CodedDistances",
-    "CodedRows",
-    "DecodedBlock",
-    "HidingKey",
-    "LandmarkStatus",
-    "Landmarks",
-    "MissingBlocks",
-    "NearestApart",
-    "NewSamples",
-    "PointsStatus",
-    "PublicPlan",
-    "Reach",
-    "RowPositions",
-    "SampleSummary",
-    "ServerDisk",
-]
-
 
 class SampleSummary(
     Message,

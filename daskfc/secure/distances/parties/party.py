@@ -45,29 +45,6 @@ from daskfc.secure.distances.parties.seen import AS_THEY_ARE, Seen, hash64
 from daskfc.secure.sums import Centre
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "CodedDataset",
-    "answer_block",
-    "answer_columns",
-    "answer_new",
-    "apart",
-    "assemble",
-    "describe",
-    "describe_new",
-    "described",
-    "encode_rows",
-    "encoded",
-    "hiding_key",
-    "nearest_apart",
-    "reach_from",
-    "refuse_far",
-    "refuse_far_samples",
-    "rounded_up",
-    "share_of",
-    "share_out",
-]
-
-
 NAMED = 3  # columns, at most
 FAR = 16.0  # ours: times farther from the origin than apart; costs up to one prime, 8 bits
 _GRIDS = 16  # ours: of a run's rows; a fit takes eight at most, and new samples are on its last

@@ -8,8 +8,6 @@ import numpy as np
 from daskfc.arrays import Floats
 from daskfc.stores import ClientStore
 
-__all__ = ["AS_THEY_ARE", "Seen", "hash64"]
-
 
 def hash64(*parts: bytes) -> int:
     """Return 64 bits of SHA-256 over some byte strings."""

@@ -38,29 +38,6 @@ from daskfc.secure.distances.parties.messages import (
 )
 from daskfc.secure.distances.parties.seen import hash64
 
-__all__ = [
-    "Columns",
-    "RowPlan",
-    "Tiles",
-    "add_columns",
-    "decode_answers",
-    "decode_block",
-    "decode_columns",
-    "decoded_columns",
-    "landmark_status",
-    "missing_blocks",
-    "nearest_of_all",
-    "next_landmarks",
-    "open_tiles",
-    "plan",
-    "plan_from_centre",
-    "public_plan",
-    "row_positions",
-    "server_disk",
-    "start_landmarks",
-    "told_landmarks",
-]
-
 # ours: the modulus over the range of distances; detects a wrong distance 1 time in 5
 _TO_SPARE = 1.25
 _LARGEST = 2.0**52  # whole numbers a little above it are exact in float64

@@ -12,8 +12,6 @@ from daskfc.secure.distances.parties.server import Tiles
 from daskfc.secure.distances.routes import divided
 from daskfc.secure.distances.routes.evaluation import WINDOW, Evaluation
 
-__all__ = ["compute_blocks"]
-
 Block = tuple[int, int]
 
 

@@ -13,16 +13,6 @@ from daskfc.linalg import SPAN, LandmarkEmbedding
 from daskfc.secure.distances.parties.messages import PointsStatus
 from daskfc.secure.distances.parties.server import Columns, RowPlan
 
-__all__ = [
-    "KeptColumns",
-    "entry_bytes",
-    "in_words",
-    "keep_columns",
-    "points",
-    "points_status",
-    "start_search",
-]
-
 _ROUNDING = 1e-12  # of the mean squared distance: below it is rounding
 
 

@@ -24,17 +24,6 @@ from daskfc.pairwise import (
 from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock
 from daskfc.secure.distances.parties.server import Tiles, decode_answers
 
-__all__ = [
-    "DistancesOfBlock",
-    "NearestOfBlock",
-    "PairsOfBlock",
-    "block_part",
-    "distances_of_block",
-    "keep_part",
-    "nearest_in_block",
-    "pairs_in_block",
-]
-
 _REVEALS = "to the server {} of a block, and which evaluators contradict the others"
 
 

@@ -11,8 +11,6 @@ from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBloc
 from daskfc.secure.distances.parties.server import Columns, RowPlan
 from daskfc.secure.distances.routes.streaming import AnswerStream
 
-__all__ = ["WINDOW", "Evaluation"]
-
 ENCODED_ROWS = 4096  # ours: rows encoded at once; K r k 4096 bytes, 51 MB for MNIST
 WINDOW = 3  # blocks in progress: one evaluated, one decoded, one requested
 

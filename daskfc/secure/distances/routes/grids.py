@@ -21,16 +21,6 @@ from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.secure.sums import Centre, agree_on_centre, open_sum
 from daskfc.stores import ClientStore
 
-__all__ = [
-    "Held",
-    "Place",
-    "choose_grid",
-    "nearest_apart",
-    "place_of_new_columns",
-    "place_of_samples",
-    "refuse_far_samples",
-]
-
 EQUAL = 1e-18  # of the squared radius: float64 cannot distinguish nearer samples
 _ROUNDING = 1e-9  # ours: of a radius
 LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smaller distances

@@ -12,8 +12,6 @@ from daskfc.secure.distances.parties.party import CodedDataset
 from daskfc.secure.distances.parties.server import Columns
 from daskfc.secure.distances.routes.evaluation import Evaluation
 
-__all__ = ["NewPanel", "new_panels", "panels_of_columns"]
-
 NEW_ROWS = 8192  # ours: clustered rows in one block of distances to new ones
 PANEL_ENTRIES = 1 << 23  # ours: distances of a panel of new rows in memory, 64 MiB
 

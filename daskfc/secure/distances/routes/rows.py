@@ -18,16 +18,6 @@ from daskfc.secure.distances.parties.party import rounded_up, share_out
 from daskfc.secure.distances.parties.seen import hash64
 from daskfc.secure.distances.parties.server import RowPlan
 
-__all__ = [
-    "QuantisedRows",
-    "RowSummary",
-    "count_rows",
-    "encode_quantised",
-    "plan_rows",
-    "quantised_rows",
-    "summarise_rows",
-]
-
 
 class RowSummary(
     Message,

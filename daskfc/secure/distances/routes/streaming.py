@@ -15,8 +15,6 @@ from daskfc.coding import LagrangeCode
 from daskfc.errors import DeadlineError, DecodingError
 from daskfc.federation import Federation, PerClient, Sent
 
-__all__ = ["AnswerStream"]
-
 logger = logging.getLogger("daskfc.distances")
 
 Task = TypeVar("Task")

@@ -5,8 +5,6 @@ Letters: n samples, d features, l segments, r primes, K answers, k' = ceil(d / l
 
 from daskfc.secure.distances.sizing.memory import NOBODY, PROCESS_BYTES, Needs, Reader
 
-__all__ = ["landmark_needs", "view_bytes"]
-
 _SCREEN = 400_000_000  # ours: a block of scores in float32, rows for it, pairs of a part of it
 _PANELS = 64_000_000  # ours: rows of distances, 16 MiB, in a few copies
 _EACH = 12  # ours: bytes of _SCREEN for a pair, where the pairs are fewer than a block

@@ -11,22 +11,6 @@ from daskfc.checks import Constraint, check_params, integer, one_of, optional
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.pairwise.grid import SymmetricGrid
 
-__all__ = [
-    "COMFORT",
-    "LARGEST_TILE",
-    "NOBODY",
-    "PROCESS_BYTES",
-    "SMALLEST_TILE",
-    "USABLE",
-    "Needs",
-    "Reader",
-    "Workload",
-    "check",
-    "choose_tile",
-    "fits",
-    "needs",
-]
-
 # Resident memory of a worker that has loaded what steps import and compile: 249 MB measured, 270
 # after a fit (Python 3.11, Linux).
 PROCESS_BYTES = 280_000_000

@@ -24,8 +24,6 @@ from daskfc.secure.distances.sizing.memory import (
     needs,
 )
 
-__all__ = ["COLUMN_ROWS", "Sizing"]
-
 log = logging.getLogger("daskfc.secure")
 
 LANDMARKS_A_ROUND = 128  # exact-distance study: 6 to 7 rounds on MNIST; of few samples ...

@@ -30,9 +30,6 @@ from daskfc.secure.kmeans.private.noise import SEEDING, StartedNoise
 from daskfc.secure.sums import Total
 from daskfc.seeds import generator, integer_seed
 
-__all__ = ["OVER", "Approach", "approached", "ended", "reach_of", "started"]
-
-
 OVER = 4  # ours: first centres for each cluster
 _POINTS = 100  # ours: drawn for each of these
 _FLOOR = 2.0  # ours: a count below so many of its own σ is taken for noise

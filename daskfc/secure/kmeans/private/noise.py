@@ -22,16 +22,6 @@ from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
 from daskfc.secure.kmeans.messages import KMeansReach
 from daskfc.secure.kmeans.noise import ANNOUNCED, check_noise, sensitivity_of
 
-__all__ = [
-    "SEEDING",
-    "StartedNoise",
-    "moments_in_ball",
-    "noisy_moments",
-    "noisy_offsets",
-    "offsets_within",
-]
-
-
 SEEDING = 3  # ours: rounds with more centres than clusters
 _BLOCK = 4096  # ours: rows at a time
 

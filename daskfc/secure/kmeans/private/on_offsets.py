@@ -22,8 +22,6 @@ from daskfc.secure.kmeans.private.approach import approached, ended, reach_of, s
 from daskfc.secure.kmeans.private.noise import SEEDING, StartedNoise, noisy_moments, noisy_offsets
 from daskfc.secure.sums import Aggregation, Total
 
-__all__ = ["KMeansOnNoisyOffsets"]
-
 
 class KMeansOnNoisyOffsets(DistributedKMeans):
     """The server sees noisy sums over all clients, of moments once and of rows about centres.

@@ -7,8 +7,6 @@ from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.samples import Samples, View, blocks_of, encode_labels
 from daskfc.stores.sources.source import Source
 
-__all__ = ["BUNDLED", "Bundled"]
-
 BUNDLED = ("breast_cancer", "digits", "digits-views", "iris", "wine")
 
 _DIGIT_VIEWS = ("pixels", "profiles", "fourier")

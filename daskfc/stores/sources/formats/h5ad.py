@@ -14,8 +14,6 @@ from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.samples import Samples, encode_labels, ids_as_text
 from daskfc.stores.sources.source import Source, from_extra, pick_name
 
-__all__ = ["H5ad"]
-
 
 class H5ad(Source):
     """Cells are samples; sparse rows become dense a block at a time.

@@ -15,8 +15,6 @@ from daskfc.stores.layout.locations import expand
 from daskfc.stores.layout.samples import Samples, encode_labels, reading
 from daskfc.stores.sources.source import Source
 
-__all__ = ["Idx"]
-
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 

@@ -7,8 +7,6 @@ from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels
 from daskfc.stores.sources.source import Source
 
-__all__ = ["Libsvm"]
-
 
 class Libsvm(Source):
     """A libsvm file; labels are the first field of every line, and must be integers."""

@@ -19,8 +19,6 @@ from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels
 from daskfc.stores.sources.source import Source, pick_name
 from daskfc.stores.sources.views import beside, numbered_views
 
-__all__ = ["Mat"]
-
 _USUAL = {
     "features": ("fea", "X", "features"),
     "adjacency": ("W", "A", "adj", "network"),

@@ -27,8 +27,6 @@ from daskfc.stores.layout.samples import Samples, blocks_of, reading
 from daskfc.stores.sources.pickles import load_numbers
 from daskfc.stores.sources.source import Source
 
-__all__ = ["Planetoid"]
-
 _PARTS = ("allx", "ally", "tx", "ty", "test.index", "graph")
 
 

@@ -17,8 +17,6 @@ from daskfc.stores.layout.samples import Samples, encode_labels, ids_as_text
 from daskfc.stores.sources.source import from_extra
 from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile, listed
 
-__all__ = ["Xarray"]
-
 
 class Xarray(Table):
     """A data set of xarray, by the engine that its file needs.

@@ -15,8 +15,6 @@ from daskfc.stores.layout.locations import resolve_url, zarr_store
 from daskfc.stores.layout.samples import Samples, encode_labels, reading
 from daskfc.stores.sources.source import Source
 
-__all__ = ["Zarr"]
-
 
 class Zarr(Source):
     """A Zarr array, or a group with arrays of features, labels and ids, read in blocks.

@@ -11,8 +11,6 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.tables.table import Table, TableFile
 
-__all__ = ["Arrow", "Parquet"]
-
 
 class Parquet(Table):
     """A parquet file, read a row group at a time."""

@@ -12,8 +12,6 @@ import pandas as pd
 from daskfc.errors import StoreError
 from daskfc.stores.sources.tables.table import TableFile
 
-__all__ = ["BATCH", "Copied"]
-
 BATCH = 8192
 """Rows of a batch (ours)."""
 

@@ -18,8 +18,6 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Table, TableFile, check_names
 
-__all__ = ["Csv", "CsvFile"]
-
 _OTHER_DELIMITERS = {";": "';'", "\t": "a tab", "|": "'|'"}
 _REAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+[eE][+-]?\d+|\d+\.\d*[eE][+-]?\d+)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

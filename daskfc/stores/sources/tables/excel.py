@@ -8,8 +8,6 @@ from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.source import from_extra
 from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile
 
-__all__ = ["Excel"]
-
 
 class Excel(Table):
     """A workbook, which is read as a whole; formulas have the values that were saved with them."""

@@ -11,8 +11,6 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile
 
-__all__ = ["JsonLines"]
-
 
 class JsonLines(Table):
     """A file of JSON, in memory as a whole; a key that an object lacks is an empty cell."""

@@ -23,8 +23,6 @@ from daskfc.stores.sources.source import from_extra
 from daskfc.stores.sources.tables.copied import BATCH, Copied
 from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Table, TableFile
 
-__all__ = ["Sql"]
-
 _VECTOR = 2048  # rows that DuckDB has in one
 _PLANS = ("sqlite", "duckdb", "postgresql", "mysql", "mariadb")  # they know EXPLAIN before a query
 

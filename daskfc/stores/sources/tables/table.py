@@ -16,8 +16,6 @@ from daskfc.stores.layout.spelling import Spelling
 from daskfc.stores.sources.cells import Cells, Fault, as_text, by_column, words_of
 from daskfc.stores.sources.source import Source
 
-__all__ = ["KEYS_OF_TABLES", "Held", "Table", "TableFile", "check_names", "listed", "whole"]
-
 KEYS_OF_TABLES = frozenset(
     "columns labels ids categorical dates date_format missing words na_values censored multiply "
     "rename pivot".split()
