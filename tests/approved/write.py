@@ -42,6 +42,7 @@ MATTERS = {
             "daskfc.secure.distances.parties.party.nearest_apart",
             "daskfc.secure.distances.parties.party.refuse_far_samples",
             "daskfc.secure.distances.parties.party.encode_rows",
+            "daskfc.secure.sums.centre.sum_of_rows",
         ),
     },
     "FedSC": {"averaging": _OTHER_SUMS},

@@ -94,14 +94,30 @@ def test_no_weights_of_samples_where_samples_are_summed(gate):
     """Lengths of 10^300 for all samples but one would make a sum over samples that one's row."""
     weighed = {"a": [{"step": "normalise", "lengths": [1.0, 1e300, 1e300]}]}
     one = gate(policy=Policy())
-    runs = {"FederatedKMeans": {}, "OmniFC": {"split": "samples"}, "profiles": {}}
-    for at, (method, parameters) in enumerate(runs.items()):
+    runs = (
+        ("FederatedKMeans", {}), ("FederatedKMeans", {"split": "columns"}),
+        ("OmniFC", {"split": "samples"}), ("profiles", {}),
+    )  # fmt: skip
+    for at, (method, parameters) in enumerate(runs):
         asked = RunRequest(method, parameters=parameters)
         with refused("preparation"):
             one.admit(settings(f"s{at}", request=asked, preparation=weighed), None)
     for at, asked in enumerate([RunRequest("OmniFC", parameters={"split": "columns"}),
                                 RunRequest("kCAGC"), RunRequest("opening")]):  # fmt: skip
         one.admit(settings(f"t{at}", request=asked, preparation=weighed), None)
+
+
+def test_no_client_is_prepared_as_others_are_not(gate):
+    """Features of all clients but one divided by 10^300 would make their sum that one's."""
+    plain = {"step": "standardise", "mean": [0.0, 0.0], "scale": [1.0, 1.0]}
+    away = {**plain, "scale": [1e300, 1e300]}
+    one = gate(policy=Policy())
+    for at, asked in enumerate([RunRequest("FederatedKMeans"), RunRequest("profiles")]):
+        with refused("preparation"):
+            one.admit(
+                settings(f"s{at}", request=asked, preparation={"a": [plain], "b": [away]}), None
+            )
+        one.admit(settings(f"t{at}", request=asked, preparation={"a": [plain], "b": [plain]}), None)
 
 
 def test_no_noise_on_rows_that_hold_those_of_neighbours(gate):

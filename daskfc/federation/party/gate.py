@@ -22,6 +22,9 @@ from daskfc.stores import ClientStore
 _NO_SUMS = frozenset({"kCAGC", "AGC", "GCC", "labels", "opening", "pseudonyms"})
 """Methods of columns alone, and tasks, which open no sum over samples."""
 
+_OF_COLUMNS = _NO_SUMS | {"ESFMC", "joined-views", "one-view"}
+"""Methods of clients that each have columns of their own, prepared by values of their own."""
+
 
 def signed_content(settings: RunSettings) -> bytes:
     """Return the bytes that a submitter signs to start a run: all of its settings."""
@@ -186,9 +189,15 @@ class Gate:
             noise = f"{request.method} adds noise"
             said.append(f"{noise}, and {own[0]!r} reads this site's samples without any.")
         # numbers of the submitter's own would make a sum over samples one sample's
-        columns = request.method in _NO_SUMS or request.parameters.get("split") == "columns"
-        if not columns and any("lengths" in one for one in steps):
+        split = request.parameters.get("split") if request.method == "OmniFC" else None
+        if any("lengths" in one for one in steps) and not (
+            request.method in _NO_SUMS or split == "columns"
+        ):
             said.append(f"{request.method} sums over samples, and 'normalise' would weigh them.")
+        of_all = list(settings.preparation.values())
+        if split not in ("columns", "grid") and request.method not in _OF_COLUMNS:
+            if any(other != of_all[0] for other in of_all):  # zeros at all but one bare that one
+                said.append(f"{request.method} sums over clients, which are prepared differently.")
         return [Refusal("preparation", one) for one in said]
 
     def _facts(self) -> _Facts:

@@ -69,6 +69,7 @@ from daskfc.federation.steps.handles import InnerCall, fill_slots
 from daskfc.federation.steps.told import told_by
 from daskfc.federation.steps.uses import identity, uses_of
 from daskfc.folders import PrivateLog, make_private
+from daskfc.site.request import COUNTED, TASKS
 
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
@@ -152,7 +153,9 @@ class Party:
         base = self.options.folder
         if base is not None and self.options.role == "client":
             empty(folder for folder in folders_of_client(base) if folder != self.folder)
-        if base is not None and self.options.keep is not None:
+        asked = None if self.run is None else self.run.request.get("method")
+        counted = asked not in TASKS or asked in COUNTED  # of others anyone may begin many
+        if base is not None and self.options.keep is not None and counted:
             remove_old_runs(base, self.options.keep, self.folder)
 
     def store(self) -> "ClientStore":
@@ -186,6 +189,12 @@ class Party:
         """Return a store of new samples as the run's methods read the party's own."""
         own = self.store()
         steps = getattr(own, "steps", ())  # with the values that are the own store's
+        if any("lengths" in step for step in steps):
+            raise StoreError(
+                f"client {self.name!r}: a sample's length over the columns of all clients, by "
+                "which 'normalise' divides, is known of the samples of the fit alone. Fit again "
+                "with the new ones."
+            )
         words = own.attributes.get("words")
         if steps and words and "words" not in store.attributes:
             steps = ({"step": "words", "words": words}, *steps)

@@ -19,6 +19,7 @@ from daskfc.runs.outcome.fits import Choice
 from daskfc.runs.pipeline.methods import STABILITY
 from daskfc.secure.prepare import Prepared
 from daskfc.seeds import fresh_seed, integer_seed
+from daskfc.stores.store.fitted_steps import FittedStep
 
 _GAP = "gap"
 SEEDS = 3
@@ -75,13 +76,18 @@ def _shifted(federation: Federation, seed: int) -> Iterator[None]:
     before = federation.preparation
     steps = {} if before is None else before.steps
     step = {"step": "jitter", "share": _SHARE, "seed": integer_seed(seed, "jitter")}
-    federation.preparation = Prepared(
-        {name: [*steps.get(name, []), step] for name in federation.clients}, Ledger([])
-    )
+    shifted = {name: _before_smoothing(steps.get(name, []), step) for name in federation.clients}
+    federation.preparation = Prepared(shifted, Ledger([]))
     try:
         yield
     finally:
         federation.preparation = before
+
+
+def _before_smoothing(steps: Sequence[FittedStep], step: FittedStep) -> list[FittedStep]:
+    """Return steps with one more at their end, or before ``smooth``, which is the last one."""
+    at = len(steps) - bool(steps and steps[-1]["step"] == "smooth")
+    return [*steps[:at], step, *steps[at:]]
 
 
 def _fitting_of(federation: Federation, estimator: BaseEstimator) -> Fitting:

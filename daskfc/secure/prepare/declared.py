@@ -24,6 +24,7 @@ from daskfc.privacy import (
     noise_multiplier,
     with_noise_share,
 )
+from daskfc.secure.prepare.before import of_no_sample
 from daskfc.secure.prepare.messages import NoisyScales
 from daskfc.secure.sums import Total
 from daskfc.stores.store.client import ClientStore
@@ -82,7 +83,7 @@ def _by_column(given: Any, columns: Sequence[str], key: str) -> tuple[float, ...
     return tuple(float(given[name]) for name in columns)
 
 
-@takes(n_shares=at_most_honest)
+@takes(n_shares=at_most_honest, so_far=of_no_sample)
 def noisy_moments(
     data: ClientStore,
     so_far: Sequence[FittedStep],

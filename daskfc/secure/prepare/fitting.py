@@ -10,7 +10,9 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.federation.methods.samples import linked_samples, sample_digests
+from daskfc.federation.steps.rules import Announced
 from daskfc.secure.prepare import steps
+from daskfc.secure.prepare.before import alike_for_all
 from daskfc.secure.prepare.declared import Declared, declared_width, noisy_moments, noisy_scales
 from daskfc.secure.prepare.holders import words_of_one
 from daskfc.secure.prepare.moments import ColumnMoments
@@ -86,7 +88,7 @@ class Fitting:
         elif name in ("log", "clip"):
             self.steps.append({"step": name, **params})
         elif name == "smooth":
-            self.steps.append({"step": name, "filter": params.get("filter") or "agc", **params})
+            self.steps.append({**params, "step": name, "filter": params.get("filter") or "agc"})
         elif name == "normalise":
             self._tell_of_zeros()
             self.steps.append({"step": name})
@@ -181,6 +183,11 @@ class Fitting:
         counts = self.federation.on_clients(steps.counts_of_words, self.steps, clients=self.clients)
         total = self._summing().sum(counts, max_abs=_MOST)
         told = self.federation.publish(steps.told_counts, total)
+        if told.withheld:
+            self.warnings.append(
+                f"{told.withheld} columns have a word in fewer samples or clients than a sum is "
+                "opened of, and 'tf-idf' weighs it as one that no sample has: the most."
+            )
         weights = idf_of(told.counts, told.n_samples, self.made_of)
         return [float(weight) for weight in weights]
 
@@ -307,10 +314,11 @@ def normalise_over_columns(federation: Federation, fittings: Sequence[Fitting]) 
                 "'one-hot' before it."
             )
     so_far = fittings[0].steps
-    if any(fitting.steps != so_far for fitting in fittings):  # else one could be told to be zeros
+    if not all(alike_for_all.holds(fitting.steps, Announced()) for fitting in fittings):
         raise InvalidInput(
-            "the step 'normalise' over the columns of several clients can follow steps that are "
-            "the same at all of them; some have ranges of their own. Leave 'low' and 'high' out."
+            "the step 'normalise' over the columns of several clients can follow steps without "
+            "numbers, not 'clip' or declared ranges, which could make all columns but one vanish: "
+            "lengths would be that one's values. Put it before them."
         )
     digests = federation.ask(sample_digests, digest_keys(federation))
     federation.wait(federation.on_server(linked_samples, digests))

@@ -11,6 +11,8 @@ import numpy as np
 
 from daskfc.federation import Federation
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import takes
+from daskfc.secure.prepare.before import no_weights
 from daskfc.secure.prepare.messages import LoneWords, OwnWords, WordsLeave
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.stores import ClientStore
@@ -64,12 +66,14 @@ def may_be_told(site: SiteRules = FREE) -> WordsLeave:
     return WordsLeave(int(site.tells_words))
 
 
+@takes(so_far=no_weights)
 def own_words(data: ClientStore, so_far: Sequence[FittedStep], site: SiteRules = FREE) -> OwnWords:
     """Report which of the agreed words the client's samples have."""
     site.check_words()
     return OwnWords(_held(data, so_far))
 
 
+@takes(so_far=no_weights)
 def words_held(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
     """Return 1 for each word that the client's samples have, (1, words)."""
     return _held(data, so_far).astype(np.float64)[None]

@@ -78,12 +78,13 @@ class CountsOfWords(
     Message,
     route="server → caller",
     reveals="to the caller how many samples of all clients there are, and have a value above 0 in "
-    "each column, where as many do as the run requires of a sum",
+    "each column, where as many do as the run requires of a sum, and of how many columns fewer do",
 ):
     """In how many samples each word occurs, from a masked sum."""
 
     counts: np.ndarray = array("column", dtype="int64")
     n_samples: int
+    withheld: int
 
 
 class RowLengths(

@@ -14,6 +14,8 @@ import numpy as np
 
 from daskfc.federation import Federation, Local
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import takes
+from daskfc.secure.prepare.before import no_weights
 from daskfc.secure.prepare.messages import FittedQuantiles, NarrowedRanges
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, Held, counts_and_holder, held_counts
@@ -65,6 +67,7 @@ def quantiles(
     return federation.publish(quantiles_of, search).values
 
 
+@takes(so_far=no_weights)
 def sorted_keys(data: ClientStore, so_far: Sequence[FittedStep]) -> list[np.ndarray]:
     """Return the values of each column that are not missing, as sorted whole numbers."""
     store = PreparedStore.of(data, so_far)

@@ -6,7 +6,9 @@ import numpy as np
 
 from daskfc.errors import InvalidInput
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import takes
 from daskfc.linalg import squared_row_norms
+from daskfc.secure.prepare.before import alike_for_all, no_weights
 from daskfc.secure.prepare.messages import (
     ColumnMagnitudes,
     CommonMagnitudes,
@@ -24,9 +26,11 @@ from daskfc.stores import ClientStore
 from daskfc.stores.store.fitted_steps import FittedStep
 from daskfc.stores.store.prepared import PreparedStore, numbers_of, scale_of
 
+_DIGITS = 1e9  # ours: a square of a length is so many times its error
 _NOTHING = -1074  # for a column of zeros: the least power of two in float64
 
 
+@takes(so_far=no_weights)
 def column_magnitudes(
     data: ClientStore, so_far: Sequence[FittedStep], means: FittedMeans | None
 ) -> ColumnMagnitudes:
@@ -63,6 +67,7 @@ def sample_total(total: Total) -> SampleTotal:
     return SampleTotal(round(float(total.values[0, 0])))
 
 
+@takes(so_far=no_weights)
 def sums(
     data: ClientStore, so_far: Sequence[FittedStep], magnitudes: CommonMagnitudes
 ) -> np.ndarray:
@@ -84,6 +89,7 @@ def means_of(total: Total, magnitudes: CommonMagnitudes, site: SiteRules = FREE)
     return FittedMeans(np.divide(plain, counts, out=np.full(len(plain), np.nan), where=counts > 0))
 
 
+@takes(so_far=no_weights)
 def squares(
     data: ClientStore,
     so_far: Sequence[FittedStep],
@@ -114,6 +120,7 @@ def deviations_of(total: Total, magnitudes: CommonMagnitudes) -> np.ndarray:
     return np.asarray(np.ldexp(deviations, magnitudes.powers.astype(int)))
 
 
+@takes(so_far=no_weights)
 def zero_rows(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
     """Return the number of samples that are all zeros, (1, 1)."""
     blocks = PreparedStore.of(data, so_far).blocks()
@@ -125,6 +132,7 @@ def zero_total(total: Total) -> ZeroRows:
     return ZeroRows(round(float(total.values[0, 0])))
 
 
+@takes(so_far=no_weights)
 def counts_of_words(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
     """Return how many samples have a value above 0 in each column, 1 if any, and all samples."""
     store = PreparedStore.of(data, so_far)
@@ -139,9 +147,10 @@ def told_counts(total: Total, site: SiteRules = FREE) -> CountsOfWords:
     """Report in how many samples words are; 0 of words of fewer than a sum must have."""
     found, clients, n = np.rint(total.values).astype(np.int64)
     known = np.where(Held(found, clients).enough(site.smallest), found, 0)
-    return CountsOfWords(known, int(n.max(initial=0)))
+    return CountsOfWords(known, int(n.max(initial=0)), int(((found > 0) & (known == 0)).sum()))
 
 
+@takes(so_far=alike_for_all)
 def squared_lengths(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
     """Return the squared length of each sample in the client's own columns, (n, 1)."""
     found = np.empty((data.n_samples, 1))
@@ -157,10 +166,19 @@ def squared_lengths(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarr
 
 
 def row_lengths(total: Total) -> RowLengths:
-    """Report to the caller the length of each sample over all clients' columns."""
-    return RowLengths(np.sqrt(np.maximum(total.values[:, 0], 0.0)))
+    """Report to the caller the length of each sample over all clients' columns, or refuse."""
+    squares, error = total.values[:, 0], total.error_bound
+    known = squares > 2.0 * error
+    if (squares[known] < _DIGITS * error).any():
+        raise InvalidInput(
+            "the step 'normalise' over the columns of several clients needs samples whose lengths "
+            "differ less: the sum over clients has too few digits for the shortest. Put 'log' or "
+            "'standardise' before it."
+        )
+    return RowLengths(np.sqrt(np.where(known, squares, 0.0)))
 
 
+@takes(so_far=no_weights)
 def covariances(
     data: ClientStore,
     so_far: Sequence[FittedStep],

@@ -19,6 +19,8 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, PerClient, Sent
 from daskfc.federation.messages.texts import text_arrays, texts_in
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import takes
+from daskfc.secure.prepare.before import no_weights
 from daskfc.secure.prepare.messages import FittedWords, HashKey, KeptBuckets
 from daskfc.secure.sums import Aggregation, Total
 from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
@@ -121,6 +123,7 @@ def hash_key(tag: str, clients: Sequence[str], secret: SecretKey) -> dict[str, H
     return {client: HashKey(key.copy()) for client in clients}
 
 
+@takes(so_far=no_weights)
 def bucket_counts(
     data: ClientStore, so_far: Sequence[FittedStep], columns: tuple[str, ...], key: HashKey
 ) -> np.ndarray:
@@ -147,6 +150,7 @@ def kept_buckets(
     return KeptBuckets(*(one.astype(np.int64) for one in (columns, buckets, withheld)))
 
 
+@takes(so_far=no_weights)
 def spelt_buckets(
     data: ClientStore,
     so_far: Sequence[FittedStep],

@@ -40,8 +40,8 @@ class EnduringSum(Aggregation):
         self.clients = federation.clients if clients is None else tuple(clients)
         n = len(self.clients)
         check_maskers(n, n_colluding, allow_few)
-        self.threshold = max(2, math.ceil(2 * n / 3)) if threshold is None else threshold
-        low = max(2, n_colluding + 1)
+        low = max(2, n_colluding + (1 if allow_few else 2))  # two that are honest, at least
+        self.threshold = max(low, math.ceil(2 * n / 3)) if threshold is None else threshold
         if not low <= self.threshold <= n:
             raise InvalidInput(
                 f"the threshold of a {type(self).__name__} of {n} clients must be in [{low}, {n}]; "
@@ -119,7 +119,7 @@ class RecoveringSum(EnduringSum):
     clients : sequence of str, optional
         The clients that take part; by default all.
     threshold : int, optional
-        Clients that must remain to the end of a sum, above `n_colluding` and at least 2; two thirds
+        Clients that must remain to the end of a sum, 2 more than may collude at least; two thirds
         of all, rounded up, by default.
     n_colluding : int
         Clients that may pool what they know with the server; fewer than the threshold.

@@ -22,7 +22,7 @@ from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask
 from daskfc.errors import DeadlineError, DecodingError, PrivacyError
 from daskfc.federation import Local, PerClient, Sent
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
-from daskfc.federation.steps.rules import some_clients, takes
+from daskfc.federation.steps.rules import Rule, some_clients, takes
 from daskfc.secure.sums.masked import PairKeys, add_up, mask_key, masked_part
 from daskfc.secure.sums.messages import Arrivals, MaskedPart, MaskSum, PublicKeys
 from daskfc.secure.sums.recovering import EnduringSum
@@ -113,7 +113,7 @@ class SharedSum(EnduringSum):
         The clients that take part; by default all. The first by name, one more than may collude
         and two at least, are `aggregators`, which must stay to the end.
     threshold : int, optional
-        Clients that must remain in a sum, above `n_colluding` and at least 2; two thirds of all,
+        Clients that must remain in a sum, 2 more than may collude at least; two thirds of all,
         rounded up, by default. With all clients as threshold, no sum waits for stragglers.
     n_colluding : int
         Clients that may pool what they know with the server; fewer than the threshold.
@@ -238,7 +238,14 @@ def offered(
     return dict.fromkeys(_partners(members, n_colluding)[party], message)
 
 
-@takes(members=some_clients)
+_as_many_colluding = Rule(
+    "at least the 'n_colluding' that was announced",
+    lambda value, asked: value >= (asked.parameters.get("n_colluding") or 0),
+)
+"""Fewer would have fewer aggregators."""
+
+
+@takes(members=some_clients, n_colluding=_as_many_colluding)
 def agreed(
     public: Mapping[str, PublicKeys],
     members: tuple[str, ...],

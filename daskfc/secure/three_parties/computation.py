@@ -80,7 +80,9 @@ class SharedComputation:
         members: tuple[str, ...] | None = None,
         begin: Callable[..., steps.Turn] = steps.begun,
     ) -> None:
-        chosen = federation.clients[:N_PARTIES] if members is None else tuple(members)
+        chosen = (
+            tuple(sorted(federation.clients)[:N_PARTIES]) if members is None else tuple(members)
+        )
         if len(set(chosen)) != N_PARTIES or not set(chosen) <= set(federation.clients):
             raise InvalidInput(
                 "a computation on shares needs three different clients of the federation; got "

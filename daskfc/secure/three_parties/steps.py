@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -13,7 +13,7 @@ from daskfc.arrays import Floats, Ints
 from daskfc.coding import KeyPair, SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
-from daskfc.federation.steps.rules import Rule, some_clients, takes
+from daskfc.federation.steps.rules import Announced, Rule, some_clients, takes
 from daskfc.secure.shared import Bits, Numbers, Party, Program, cut_numbers
 from daskfc.secure.sums.messages import PublicKeys
 from daskfc.secure.three_parties.messages import (
@@ -31,13 +31,21 @@ PREDICTIONS = 8
 Words = NDArray[np.uint64]
 _Summand = TypeVar("_Summand", LabelSummand, GraphSummand)
 
+
+def _members(asked: Announced) -> Sequence[str] | None:
+    """Return who may compute in an announced run: those that it names, or the first by name."""
+    if "reveal" not in asked.parameters:
+        return None
+    return asked.parameters.get("members") or sorted(asked.clients)[:3]
+
+
 three_members = Rule(
     "three clients of the run, the announced ones if any are, of which no two collude",
     lambda names, asked: (
         some_clients.holds(names, asked)
         and len(names) == 3
         and asked.parameters.get("n_colluding") in (None, 1)
-        and list(asked.parameters.get("members") or names) == list(names)
+        and list(names) == list(_members(asked) or names)
     ),
 )
 """Two members that pool what they hold have all rows."""

@@ -14,10 +14,16 @@ from daskfc.clustering import ReducedKMeans, filter_features
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.federation.methods.one_budget import check_noise_beside
+from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
+from daskfc.runs.execution.choice import _before_smoothing
 from daskfc.secure.prepare import PreparationWarning
+from daskfc.secure.prepare import steps as steps_
+from daskfc.secure.prepare.declared import noisy_moments
+from daskfc.secure.sums import Total
 from daskfc.site import Smallest
-from daskfc.stores import write_store
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.store.prepared import PreparedStore
 from daskfc.testing.federation import federation_of
 from tests.secure.prepare.test_prepare import all_rows, close, prepared_rows
 
@@ -115,14 +121,57 @@ def test_labels_over_columns_are_those_of_the_pooled_graph(over_columns, tmp_pat
     assert ari(found, ReducedKMeans().pooled_labels(features, K, 0)) == 1.0
     assert ari(found, Y) > 0.9
     # lengths are known of the fit's samples alone
-    few = {name: str(tmp_path / f"{name}.zarr") for name in CUTS}
+    few = {name: str(tmp_path / f"{name}.zarr") for name in CUTS}  # as many as those of the fit
     for name, cut in CUTS.items():
         columns = [f"{name}{i}" for i in range(X[:, cut].shape[1])]
-        write_store(few[name], name, X[:9, cut], list("abcdefghi"), feature_names=columns)
-    with pytest.raises(PartyError, match="a sample's length over the columns of all clients is"):
+        ids = [f"new{i}" for i in range(N)]
+        write_store(few[name], name, X[:, cut] / 2, ids, feature_names=columns)
+    with pytest.raises(PartyError, match="a sample's length over the columns of all clients"):
         model.predict(over_columns, few)
     again = KCAGC(K, filter_order=0, random_state=0).fit(over_columns).labels_.values
     assert ari(again, Y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("step", "so_far", "allowed"),
+    [
+        (steps_.squared_lengths, [{"step": "tf-idf", "own": True}, {"step": "log"}], True),
+        (steps_.squared_lengths, [{"step": "min-max", "low": {"a": 0}, "width": {"a": 1}}], False),
+        (steps_.squared_lengths, [{"step": "clip", "low": 5.0}], False),
+        (steps_.squared_lengths, [{"step": "normalise", "lengths": [1.0]}], False),
+        (steps_.sums, [{"step": "clip", "low": 5.0}], True),
+        (steps_.sums, [{"step": "normalise", "lengths": [1.0, 1e300]}], False),
+        (noisy_moments, [{"step": "log"}, {"step": "clip", "low": 0.0}], True),
+        (noisy_moments, [{"step": "min-max", "own": True}], False),
+        (noisy_moments, [{"step": "smooth", "order": 1}], False),
+    ],
+)
+def test_what_a_site_prepares_before_a_sum(step, so_far, allowed):
+    given, asked = {"so_far": so_far, "n_shares": 1}, Announced(clients=("a", "b"))
+    assert (broken_rule(step, given, asked) is None) == allowed
+
+
+def test_lengths_that_the_sum_cannot_tell_are_refused():
+    total = Total(np.array([[4.0], [1e-7], [0.0]]), 1e-12, ("a", "b"))
+    with pytest.raises(InvalidInput, match="too few digits for the shortest"):
+        steps_.row_lengths(total)
+    whole = Total(np.array([[4.0], [1e-12], [0.0]]), 1e-12, ("a", "b"))
+    np.testing.assert_array_equal(steps_.row_lengths(whole).lengths, [2.0, 0.0, 0.0])
+
+
+def test_features_are_shifted_before_they_are_smoothed(tmp_path):
+    store = ClientStore.open(written(tmp_path)["a"])
+    smooth, shift = (
+        {"step": "smooth", "order": 1, "filter": "agc"},
+        {"step": "jitter", "share": 0.1},
+    )
+    steps = _before_smoothing([{"step": "log"}, smooth], {**shift, "seed": 0})
+    assert [one["step"] for one in steps] == ["log", "jitter", "smooth"]
+    found = PreparedStore.of(store, steps)
+    plain = PreparedStore.of(store, [{"step": "log"}, smooth])
+    apart = np.abs(found.rows(0, N) - plain.rows(0, N)).max()
+    assert 0.0 < apart < 0.5
+    assert _before_smoothing([], shift) == [shift]
 
 
 def test_samples_in_another_order_are_refused(tmp_path):
@@ -135,7 +184,7 @@ def test_samples_in_another_order_are_refused(tmp_path):
 
 def test_lengths_follow_steps_that_are_the_same_at_all(over_columns):
     steps = [{"min-max": {"low": 0, "high": 9}}, "normalise"]
-    with pytest.raises(InvalidInput, match="steps that are the same at all of them"):
+    with pytest.raises(InvalidInput, match="can follow steps without numbers"):
         Prepare(steps).fit(over_columns)
 
 
