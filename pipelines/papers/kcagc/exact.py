@@ -127,6 +127,12 @@ def line(graph: str, clients: str, what: str, row: dict[str, Any]) -> list[str]:
     return [graph, clients, what, *scores, same, number(row["seconds"], 1), sent, LEARNS[what]]
 
 
+def _place(key: str) -> tuple[str, float]:
+    """Return where the rows of a graph and a number of clients stand; pooled ones come last."""
+    graph, clients = key.split()
+    return graph, float(clients) if clients.isdigit() else float("inf")
+
+
 def main() -> None:
     """Measure what is missing and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -148,7 +154,7 @@ def main() -> None:
                 print(key, rows, flush=True)
     lines = [
         line(key.split()[0], key.split()[1].replace("pooled", ""), what, row)
-        for key, rows in kept.items()
+        for key, rows in sorted(kept.items(), key=lambda pair: _place(pair[0]))
         for what, row in rows.items()
     ]
     header = ["graph", "clients", "method", "accuracy, %", "NMI, %", "macro F1, %", "to pooled"]
