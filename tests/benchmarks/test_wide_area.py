@@ -206,7 +206,7 @@ def test_labels_on_shares_over_a_wide_area(benchmark, tmp_path):
         pytest.skip("network namespaces with devices take the rights of root")
     benchmark.group = "Labels on shares over a wide area"
     places = {"iris": (of_file("iris"), ON_SHARES)}
-    benchmark.extra_info["rows"] = rows = benchmark.pedantic(rows_of, args=(places, tmp_path))
+    rows = benchmark.pedantic(rows_of, args=(places, tmp_path))
     told = ("method", "messages", "in a row", "MB", "no limits, s", "trips, s", "wide area, s")
     benchmark.extra_info["rows"] = [{key: row[key] for key in told} for row in rows]
 

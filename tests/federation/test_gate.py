@@ -117,6 +117,11 @@ def test_no_client_is_prepared_as_others_are_not(gate):
             one.admit(
                 settings(f"s{at}", request=asked, preparation={"a": [plain], "b": [away]}), None
             )
+        with refused("preparation"):  # which is left as it is
+            one.admit(
+                settings(f"u{at}", request=asked, preparation={"a": [away]},
+                         builds={"a": "1", "b": "2"}), None,
+            )  # fmt: skip
         one.admit(settings(f"t{at}", request=asked, preparation={"a": [plain], "b": [plain]}), None)
 
 

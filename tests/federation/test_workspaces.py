@@ -29,6 +29,11 @@ def party(tmp_path, monkeypatch):
     return make
 
 
+def sent_from(submitter, name, method="x"):
+    """Where a submitter's machine keeps what the server's work of a run is called by."""
+    return "/".join((submitter, name, "work", method))
+
+
 def run(name, run_id="start-1", **more):
     return RunSettings(run_id, 0, start=run_id, name=name, **more)
 
@@ -76,7 +81,11 @@ def test_the_longest_names_have_a_folder(party, tmp_path):
 def test_a_start_cannot_call_itself_by_the_servers_folder_of_another_run():
     """Its steps would find there what the server keeps of that run."""
     theirs = PartyOptions(
-        "server", "server", "/s", folder="/own", run=run("night", workspace="/ana/night/work/x")
+        "server",
+        "server",
+        "/s",
+        folder="/own",
+        run=run("night", workspace=sent_from("ana", "night")),
     )
     with pytest.raises(InvalidInput, match="may not begin with 'work-'"):
         run("night", theirs.run_folder().name)
@@ -120,7 +129,7 @@ def test_what_is_removed_is_no_links_target(tmp_path):
 
 def test_of_two_submitters_with_one_name_each_finds_its_own(party, tmp_path):
     """The same name and the same path, at two machines."""
-    settings = run("night", workspace="/home/me/runs/night/work/FedSC")
+    settings = run("night", workspace=sent_from("runs", "night", "FedSC"))
     server = party("server")
     server.start_run(settings, submitter="ana")
     (server.folder / "fits").mkdir()
@@ -175,6 +184,14 @@ def test_a_party_keeps_the_folders_of_the_newest_runs(party, tmp_path):
     assert len(list(runs.iterdir())) == 7
 
 
+def test_tasks_that_no_policy_counts_push_out_no_run(party, tmp_path):
+    begun(party(keep=1), "night", 1)
+    begun(party(keep=1), "asked", 2, request={"method": "opening"})
+    assert {path.name for path in (tmp_path / "own" / "runs").iterdir()} == {"night", "asked"}
+    begun(party(keep=1), "summed", 3, request={"method": "profiles"})
+    assert {path.name for path in (tmp_path / "own" / "runs").iterdir()} == {"summed"}
+
+
 def test_the_run_under_way_stays_whatever_the_clock_says(party, tmp_path):
     begun(party(), "old", 4e9)
     made = begun(party(keep=1), "now", 1)
@@ -192,16 +209,16 @@ def test_a_server_keeps_what_could_be_resumed(party, tmp_path):
     for number, (name, left) in enumerate(
         [("fits", "fits/kept"), ("noise", "releases-began-1"), ("done", None), ("log", "party.log")]
     ):
-        made = begun(server(), name, number, workspace=f"/me/{name}/work/x")
+        made = begun(server(), name, number, workspace=sent_from("me", name))
         if left is not None:
             (made.folder / left).parent.mkdir(exist_ok=True)
             (made.folder / left).touch()
-    begun(server(), "new", 9, workspace="/me/new/work/x")
+    begun(server(), "new", 9, workspace=sent_from("me", "new"))
     assert {path.name for path in runs.iterdir()} == {"fits", "noise", "new"}
-    made = begun(server(), "noise", 10, workspace="/me/noise/work/x")
+    made = begun(server(), "noise", 10, workspace=sent_from("me", "noise"))
     assert (made.folder / "releases-began-1").exists()
     empty(made.options.folders_of_run())  # it is told that its run is done
-    begun(server(), "last", 11, workspace="/me/last/work/x")
+    begun(server(), "last", 11, workspace=sent_from("me", "last"))
     assert {path.name for path in runs.iterdir()} == {"fits", "last"}
 
 

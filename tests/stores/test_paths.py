@@ -18,12 +18,12 @@ HERE, ELSEWHERE = "x,y\n1,2\n3,4\n", "x,y\n5,6\n7,8\n"
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A working directory with a storage file in ``storage/``, and who writes its parts."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
+    here = tmp_path / "study"
+    here.mkdir()
+    monkeypatch.chdir(here)
 
     def write(path, text=HERE):
-        file = work / path
+        file = here / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         return file
@@ -46,10 +46,10 @@ def test_paths_start_at_the_files_folder(place, tmp_path, monkeypatch):
     storage = storage_of(place, path="a.csv")
     assert first_of(storage) == [[1, 2]]
     monkeypatch.chdir(tmp_path)
-    again = load_storage("work/storage/mine.yaml")
+    again = load_storage("study/storage/mine.yaml")
     assert again.digest == storage.digest  # a store follows where the file is not edited
     assert again.build(root=str(tmp_path / "other"))
-    assert load_storage(tmp_path / "work/storage/mine.yaml").source is None
+    assert load_storage(tmp_path / "study/storage/mine.yaml").source is None
 
 
 def test_a_path_upwards(place):
@@ -108,7 +108,7 @@ def test_what_is_nowhere_is_missed_where_it_should_be(place):
         storage.ensure()
 
 
-@pytest.mark.parametrize("file", ["mine.yaml", "./mine.yaml", "../work/mine.yaml"])
+@pytest.mark.parametrize("file", ["mine.yaml", "./mine.yaml", "../study/mine.yaml"])
 def test_a_file_in_the_working_directory_has_one_rule(place, file):
     place("a.csv")
     storage = storage_of(place, file, path="a.csv")

@@ -194,10 +194,12 @@ class Gate:
             request.method in _NO_SUMS or split == "columns"
         ):
             said.append(f"{request.method} sums over samples, and 'normalise' would weigh them.")
-        of_all = list(settings.preparation.values())
-        if split not in ("columns", "grid") and request.method not in _OF_COLUMNS:
-            if any(other != of_all[0] for other in of_all):  # zeros at all but one bare that one
-                said.append(f"{request.method} sums over clients, which are prepared differently.")
+        # a client that is prepared as no other is would be told apart in a sum over all
+        told = settings.preparation
+        of_all = [told.get(client, ()) for client in {**settings.builds, **told}]
+        alike = all(list(other) == list(of_all[0]) for other in of_all)
+        if not alike and split not in ("columns", "grid") and request.method not in _OF_COLUMNS:
+            said.append(f"{request.method} sums over clients, which are prepared differently.")
         return [Refusal("preparation", one) for one in said]
 
     def _facts(self) -> _Facts:

@@ -12,6 +12,7 @@ from daskfc.errors import DeadlineError, DecodingError, InvalidInput, PolicyRefu
 from daskfc.federation import PerClient
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import OnceOnly, PartyRules
+from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.privacy import with_noise_share
 from daskfc.secure.sums import SharedSum
 from daskfc.secure.sums.masked import masked_part, masked_total
@@ -103,6 +104,15 @@ def test_the_sum_is_of_those_whose_arrays_arrived(clients, parts, gone):
     exact = np.sum(list(there.values()), axis=0)
     np.testing.assert_allclose(found.values, exact, rtol=0, atol=1e-14)
     assert found.terms == tuple(there)
+
+
+def test_there_are_no_fewer_aggregators_than_were_announced():
+    asked = Announced({"n_colluding": 2}, clients=NAMES)
+    for given, allowed in ((2, True), (3, True), (0, False), (1, False)):
+        told = broken_rule(agreed, {"members": NAMES, "n_colluding": given}, asked)
+        assert (told is None) == allowed
+    unannounced = Announced(clients=NAMES)
+    assert broken_rule(agreed, {"members": NAMES, "n_colluding": 0}, unannounced) is None
 
 
 def colluders_of(n_colluding):
