@@ -76,3 +76,19 @@ def test_more_directions_than_features_are_as_many_as_these():
     X = np.repeat([[0.0], [5.0], [9.0]], 4, axis=0)
     found = ReducedKMeans(n_components=7).pooled_labels(X, 3, 0)
     assert ari(found, np.repeat([0, 1, 2], 4)) == 1.0
+
+
+def test_the_samples_of_a_fit_go_to_their_own_clusters():
+    X, _ = hidden()
+    fitted = ReducedKMeans(2).fit(RowFactors(X), 3, 0)
+    assert fitted.labels[:2].tolist() == [0, 1]  # names follow the order of samples
+    found = ReducedKMeans(2).predict(fitted, cdist(X, X, "sqeuclidean"))
+    np.testing.assert_array_equal(found, fitted.labels)
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer distinct values")
+def test_no_new_sample_goes_to_an_empty_cluster():
+    X = np.repeat([[0.0], [9.0]], 3, axis=0)
+    fitted = ReducedKMeans().fit(RowFactors(X), 3, 0)
+    new = np.linspace(-20.0, 20.0, 41)[:, None]
+    assert set(ReducedKMeans().predict(fitted, cdist(new, X, "sqeuclidean"))) <= set(fitted.labels)

@@ -28,6 +28,19 @@ def test_products_equal_the_decomposition_of_the_paper(n, order, kind, self_loop
     assert np.allclose(got, oracle.filtered(A, X, order, kind, self_loops), atol=1e-12)
 
 
+@pytest.mark.parametrize("order", [0, 1, 4])
+def test_the_filter_of_gcc_averages_by_rows_that_sum_to_1(order):
+    A = np.array([[0.0, 2, 1, 0], [2, 0, 0, 0], [1, 0, 3, 0], [0, 0, 0, 0]])  # loop, lone node
+    looped = A + np.eye(4)
+    root = np.sqrt(looped.sum(axis=1))
+    S = looped / root[:, None] / root + np.eye(4)
+    S /= S.sum(axis=1, keepdims=True)
+    X = np.random.default_rng(0).normal(size=(4, 3))
+    wanted = np.linalg.matrix_power(S, order) @ X
+    found = filter_features(sparse.csr_array(A), X, order=order, kind="gcc")
+    np.testing.assert_allclose(found, wanted, atol=1e-14)
+
+
 def test_order_0_changes_nothing_and_the_input_stays():
     A, X = graph(9, seed=0)
     before = X.copy()
