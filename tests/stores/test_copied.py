@@ -103,22 +103,27 @@ CELLS = {
     "words": ["a", "b", None, "d", "e", "f"],
     "words and numbers": [1, None, "a", 4, 5, 6],
     "large": [2**53 + 1, 2, 3, 4, 5, 6],
+    "large with gaps": [2**53 + 1, 2**53 + 2, 2**53 + 3, None, None, -(2**63) + 1],
 }
 
 
 @pytest.mark.parametrize("cells", CELLS.values(), ids=CELLS)
 @pytest.mark.parametrize("batch", [1, 2, 4, 6, 100])
-def test_batches_have_the_types_of_all_rows_at_once(cells, batch, tmp_path):
+def test_batches_have_the_types_of_all_rows_at_once(cells, batch, tmp_path, monkeypatch):
     path = tmp_path / "t.db"
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("create table t (x)")
         database.executemany("insert into t values (?)", [(one,) for one in cells])
         query = "select x, x as y from t order by rowid"
-        once = pd.read_sql_query(query, database)
-        file = Copied(pd.read_sql_query(query, database, chunksize=batch))
+        (once, *_) = module._batches("sqlite", database, query)
+        monkeypatch.setattr(module, "BATCH", batch)
+        file = Copied(module._batches("sqlite", database, query))
     assert (file.count(), file.names) == (6, ["x", "y"])
     read = whole(file, ["y", "x"], ["x"])
     pd.testing.assert_series_equal(as_text(read["x"]), as_text(once["x"]))
+    if not {"a", 5.5} & {*cells}:
+        words = [None if one is None else str(int(one)) for one in cells]
+        assert as_text(read["x"]).replace({np.nan: None}).tolist() == words
     assert read["x"].dtype.kind == once["x"].dtype.kind
     assert [len(frame) for frame in file.frames(["x"], 1)] == [1] * 6
     assert list(read) == ["y", "x"]

@@ -1,5 +1,9 @@
 """The type of a store is the smallest that holds its values."""
 
+import contextlib
+import json
+import sqlite3
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -223,3 +227,68 @@ def test_appended_samples_may_need_more_digits(url):
     assert store.dtype == np.float64
     assert store.rows(100, 101).tolist() == [[2.0**24 + 1]]
     np.testing.assert_array_equal(store.rows(0, 50), first)
+
+
+CODES = [2**53 + 1, None, 2**53 + 2, 2**53 + 3]  # of more digits than float64 has
+
+
+def as_sqlite(frame, path):
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("create table t (code integer, x real)")
+        rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
+        database.executemany("insert into t values (?, ?)", [tuple(row) for row in rows])
+
+
+def as_json(frame, path):
+    rows = [{"code": code, "x": x} for code, x in zip(CODES, frame["x"], strict=True)]
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+
+
+WRITERS = {
+    "t.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "t.parquet": lambda frame, path: frame.to_parquet(path),
+    "t.feather": lambda frame, path: frame.to_feather(path),
+    "t.jsonl": as_json,
+    "t.db": as_sqlite,
+}
+
+
+@pytest.fixture(params=WRITERS)
+def with_codes(request, tmp_path):
+    """A file whose whole numbers have a gap, and its source."""
+    frame = pd.DataFrame({"code": pd.array(CODES, dtype="Int64"), "x": [1.0, 2.0, 3.0, 4.0]})
+    path = tmp_path / request.param
+    WRITERS[request.param](frame, path)
+    return str(path), {"sql": "select * from t"} if path.suffix == ".db" else {}
+
+
+def test_codes_with_gaps_keep_all_digits(with_codes, url):
+    path, source = with_codes
+    add_store("a", [path], url, source={**source, "categorical": ["code"], "missing": "keep"})
+    store = ClientStore.open(url)
+    assert store.categories["code"] == tuple(str(code) for code in CODES if code)
+    np.testing.assert_array_equal(store.rows(0, 4)[:, 0], [0, np.nan, 1, 2])
+
+
+# pandas reads a column of numbers in a csv file as float64: the last digit of a feature may differ
+@pytest.mark.parametrize("with_codes", [one for one in WRITERS if one != "t.csv"], indirect=True)
+def test_codes_with_gaps_are_no_features(with_codes, url):
+    path, source = with_codes
+    with pytest.raises(StoreError, match=r"column 'code'.*(would be rounded|too many digits)"):
+        add_store("a", [path], url, source={**source, "missing": "keep"})
+
+
+def test_a_code_that_means_a_gap_leaves_the_others_as_they_are(with_codes, url):
+    path, source = with_codes
+    told = {**source, "categorical": ["code"], "missing": "keep", "na_values": [2**53 + 2]}
+    add_store("a", [path], url, source=told)
+    assert ClientStore.open(url).categories["code"] == (str(2**53 + 1), str(2**53 + 3))
+
+
+@pytest.mark.parametrize("key", ["ids", "categorical"])
+def test_words_that_were_written_as_fractions_are_refused(key, tmp_path, url):
+    frame = pd.DataFrame({"code": np.array([2.0**53, 2.0**53 + 2]), "x": [1.0, 2.0]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    source = {key: "code" if key == "ids" else ["code"]}
+    with pytest.raises(StoreError, match="column 'code': words and ids must be text or whole"):
+        add_store("a", [str(tmp_path / "t.parquet")], url, source=source)

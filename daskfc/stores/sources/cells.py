@@ -65,7 +65,7 @@ class Cells:
         found = np.result_type(*(column.dtype for column in typed.values()))
         if found.kind == "f":
             for name, column in typed.items():
-                self._check_rounding(name, column, start)
+                self._check_rounding(pd.Series(column, name=name), start)
         block = np.column_stack([column.astype(found, copy=False) for column in typed.values()])
         if found.kind == "f":
             self._check_gaps(block, list(typed), start)
@@ -170,6 +170,8 @@ class Cells:
             self.faults.append(Fault(name, start + int(row), cell, said, then))
 
     def _typed(self, column: pd.Series, start: int) -> np.ndarray:
+        if column.dtype != _numpy_type(column.dtype):  # pandas' own, which becomes float64
+            self._check_rounding(column, start)
         values = column.to_numpy(dtype=_numpy_type(column.dtype))
         wanted = by_column(self.dtype, str(column.name))
         if wanted is None:
@@ -187,13 +189,13 @@ class Cells:
         )
         return cast if cast.dtype.kind == "f" or np.isfinite(values).all() else values
 
-    def _check_rounding(self, name: str, column: np.ndarray, start: int) -> None:
+    def _check_rounding(self, column: pd.Series, start: int) -> None:
         if column.dtype.kind in "iu":
             self._check(
-                pd.Series(column, name=name),
-                (column > _LARGEST) | (column < -_LARGEST),
+                column,
+                ((column > _LARGEST) | (column < -_LARGEST)).fillna(False),
                 start,
-                "whole numbers above 2**53 would be rounded beside columns with fractions",
+                "whole numbers above 2**53 would be rounded beside fractions and empty cells",
                 "If they are ids, name the column as source.ids; or leave it out.",
             )
 
@@ -300,6 +302,7 @@ def _look_of(word: str, decimal: str) -> tuple[str, str]:
 
 def words_of(column: pd.Series, where: str, spelling: Spelling | None = None) -> tuple[str, ...]:
     """Return the different words of a column, sorted; raise for words of more than 64 bytes."""
+    check_digits(column, where)
     words = tuple(sorted(_spelt(column, spelling or Spelling()).dropna().unique()))
     if any(len(word.encode()) > LONGEST_WORD for word in words):
         raise StoreError(
@@ -313,6 +316,15 @@ def _spelt(column: pd.Series, spelling: Spelling) -> pd.Series:
     """Return words in the spelling of all clients, missing where there is none."""
     text = as_text(column)
     return text.map({word: spelling.of(word, str(column.name)) for word in text.dropna().unique()})
+
+
+def check_digits(column: pd.Series, where: str) -> None:
+    """Raise for words that were read as float64 and may have lost their last digits."""
+    if column.dtype.kind == "f" and (column.abs() > _LARGEST).any():
+        raise StoreError(
+            f"{where}: words and ids must be text or whole numbers; got numbers with more than 15 "
+            "digits as fractions, of which some may be one. Write the column as text."
+        )
 
 
 def as_text(column: pd.Series) -> pd.Series:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
-from daskfc.stores.sources.tables.table import Table, TableFile
+from daskfc.stores.sources.tables.table import Table, TableFile, with_gaps
 
 
 class Parquet(Table):
@@ -53,7 +53,7 @@ class _ParquetFile(TableFile):
         with fsspec.open(self._path, "rb") as file:
             for batch in parquet.ParquetFile(file).iter_batches(rows, columns=list(columns)):
                 batch.validate(full=True)  # or damaged text is read from anywhere in memory
-                yield batch.to_pandas(ignore_metadata=True)[list(columns)]
+                yield _frame(batch)[list(columns)]
 
 
 class _ArrowFile(TableFile):
@@ -74,7 +74,17 @@ class _ArrowFile(TableFile):
             for batch in batches:
                 batch.validate(full=True)
                 for start in range(0, batch.num_rows, rows):
-                    yield batch.slice(start, rows).to_pandas(ignore_metadata=True)[list(columns)]
+                    yield _frame(batch.slice(start, rows))[list(columns)]
+
+
+def _frame(batch: Any) -> pd.DataFrame:
+    """Return a batch for pandas, with all digits of whole numbers where some are missing."""
+    frame = batch.to_pandas(ignore_metadata=True)
+    for i, column in enumerate(batch.columns):
+        kind = str(column.type)
+        if column.null_count and kind.removeprefix("u") in ("int8", "int16", "int32", "int64"):
+            frame.isetitem(i, with_gaps(kind).__from_arrow__(column))
+    return frame
 
 
 @contextmanager

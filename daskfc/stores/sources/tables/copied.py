@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from daskfc.errors import StoreError
-from daskfc.stores.sources.tables.table import TableFile
+from daskfc.stores.sources.tables.table import TableFile, with_gaps
 
 BATCH = 8192
 """Rows of a batch (ours)."""
@@ -70,7 +70,7 @@ class Copied(TableFile):
 
 
 class _Kinds:
-    """The types of a column's batches, and whether one had nothing but gaps."""
+    """The types of a column's batches, and whether whole numbers have gaps among them."""
 
     def __init__(self) -> None:
         self.types: set[Any] = set()
@@ -78,7 +78,10 @@ class _Kinds:
 
     def see(self, column: pd.Series) -> None:
         if column.notna().any():
-            self.types.add(column.dtype)
+            own = column.dtype
+            if own.kind in "iu" and not isinstance(own, np.dtype):  # pandas' own, for gaps
+                own, self.gaps = own.numpy_dtype, self.gaps or bool(column.isna().any())
+            self.types.add(own)
         elif len(column):
             self.gaps = True
 
@@ -87,7 +90,7 @@ class _Kinds:
         types = self.types
         if types and all(isinstance(one, np.dtype) and one.kind in "iuf" for one in types):
             found = np.result_type(*types)
-            return np.dtype(float) if self.gaps and found.kind in "iu" else found
+            return with_gaps(found.name) if self.gaps and found.kind in "iu" else found
         if len(types) != 1 or (self.gaps and types == {np.dtype(bool)}):
             return np.dtype(object)
         return next(iter(types))

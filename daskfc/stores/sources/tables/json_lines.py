@@ -9,7 +9,7 @@ import pandas as pd
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
-from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile
+from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile, typed
 
 
 class JsonLines(Table):
@@ -29,8 +29,7 @@ class JsonLines(Table):
                 raise _wrong(source, place, f"must hold numbers and words; {nested[0]!r} does not")
             places.append(place)
             objects.append(value)
-        frame = pd.DataFrame(objects)
-        return Held(frame.infer_objects(), places)
+        return Held(typed(pd.DataFrame(objects, dtype=object)), places)
 
 
 def _values(source: SourceConfig) -> Iterator[tuple[str, Any]]:

@@ -21,7 +21,7 @@ from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import expand, local_path
 from daskfc.stores.sources.source import from_extra
 from daskfc.stores.sources.tables.copied import BATCH, Copied
-from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Table, TableFile
+from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Table, TableFile, typed
 
 _VECTOR = 2048  # rows that DuckDB has in one
 _PLANS = ("sqlite", "duckdb", "postgresql", "mysql", "mariadb")  # they know EXPLAIN before a query
@@ -52,7 +52,7 @@ class Sql(Table):
 def _batches(kind: str, connection: Any, query: str) -> Iterator[pd.DataFrame]:
     """Yield the result of a query, at least one frame with its columns."""
     if kind != "duckdb":
-        yield from pd.read_sql_query(query, connection, chunksize=BATCH)
+        yield from _of_rows(kind, connection, query)
         return
     result = connection.execute(query)
     frame = result.fetch_df_chunk(BATCH // _VECTOR)
@@ -60,6 +60,19 @@ def _batches(kind: str, connection: Any, query: str) -> Iterator[pd.DataFrame]:
     while len(frame):
         frame = result.fetch_df_chunk(BATCH // _VECTOR)
         yield frame
+
+
+def _of_rows(kind: str, connection: Any, query: str) -> Iterator[pd.DataFrame]:
+    run = connection.execute if kind == "sqlite" else connection.exec_driver_sql
+    with closing(run(query)) as result:
+        own = result if kind == "sqlite" else result.cursor
+        names = [column[0] for column in own.description or ()]
+        more = True
+        while more:
+            rows = [tuple(row) for row in result.fetchmany(BATCH)]
+            more = len(rows) == BATCH
+            cells = pd.DataFrame(rows, columns=names, dtype=object)
+            yield typed(cells, pd.DataFrame.from_records(rows, columns=names, coerce_float=True))
 
 
 def _told(

@@ -13,7 +13,7 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.samples import Samples, encode_labels
 from daskfc.stores.layout.spelling import Spelling
-from daskfc.stores.sources.cells import Cells, Fault, as_text, by_column, words_of
+from daskfc.stores.sources.cells import Cells, Fault, as_text, by_column, check_digits, words_of
 from daskfc.stores.sources.source import Source
 
 KEYS_OF_TABLES = frozenset(
@@ -67,6 +67,23 @@ class Held(TableFile):
     def place(self, row: int) -> str:
         """Return the place that was given."""
         return super().place(row) if self.places is None else self.places[row]
+
+
+def with_gaps(kind: str) -> Any:
+    """Return pandas' own type of whole numbers, of which some may be missing: of int64, Int64."""
+    return pd.api.types.pandas_dtype(kind.replace("u", "U").replace("i", "I"))
+
+
+def typed(cells: pd.DataFrame, found: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return objects as columns of one type; whole numbers keep their digits where some lack."""
+    found = cells.infer_objects() if found is None else found
+    for i, dtype in enumerate(found.dtypes):
+        column = cells.iloc[:, i]
+        there = column.dropna()
+        if dtype.kind == "f" and 0 < len(there) < len(column):
+            if all(isinstance(cell, int) and abs(cell) < 1 << 63 for cell in there):
+                found.isetitem(i, column.where(column.notna(), None).astype("Int64"))
+    return found
 
 
 def whole(file: TableFile, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
@@ -222,6 +239,8 @@ def _emptied(column: pd.Series, codes: Collection[str]) -> pd.Series:
     numbers = pd.to_numeric(pd.Series(list(codes)), errors="coerce").dropna()
     if pd.api.types.is_numeric_dtype(column.dtype):
         coded = column.isin(numbers)
+        if coded.any() and column.dtype.kind in "iu":  # float64 would round
+            column = column.astype(with_gaps(column.dtype.name))
         return column.mask(coded) if coded.any() else column
     text = as_text(column)
     coded = text.isin(codes) | pd.to_numeric(text, errors="coerce").isin(numbers)
@@ -238,6 +257,8 @@ def _pivoted(file: TableFile, source: SourceConfig) -> TableFile:
     _check_there([*sides, pivot.values], file.names, path)
     frame = whole(file, [*sides, pivot.values], sides)
     values = replace(cells_of(source, file), missing=True).numbers(frame[[pivot.values]], 0)
+    for name in sides:
+        check_digits(frame[name], f"{path}: column {name!r}")
     frame = pd.DataFrame({name: as_text(frame[name]) for name in sides}).assign(value=values[:, 0])
     if empty := int(frame[sides].isna().any(axis=1).sum()):
         raise StoreError(
@@ -296,6 +317,7 @@ def _side_columns(side: pd.DataFrame, source: SourceConfig) -> tuple[Any, ...]:
             raise StoreError(
                 f"{source.file}: {missing} samples have no id in column {source.ids!r}."
             )
+        check_digits(column, f"{source.file}: column {source.ids!r}")
         ids = (as_text(column) if column.dtype.kind == "f" else column).to_numpy().astype(str)
     return labels, classes, ids
 
