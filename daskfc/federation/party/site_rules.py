@@ -95,6 +95,11 @@ class SiteRules:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
 
     @property
+    def n_colluding(self) -> int:
+        """Clients that may pool what they know with the server, as the run announced."""
+        return 0
+
+    @property
     def smallest(self) -> Smallest:
         """The smallest groups, words and columns whose sums the run opens."""
         return ANY_PART
@@ -158,6 +163,11 @@ class PartyRules(SiteRules):
     def once(self) -> OnceOnly:
         """Return the party's own memory of tags, which survives a restart of its process."""
         return self._once
+
+    @property
+    def n_colluding(self) -> int:
+        """As announced."""
+        return int(self._parameters.get("n_colluding") or 0)
 
     def refuse(self, refusal: Refusal) -> NoReturn:
         """Raise PolicyRefused: the site sees the whole sentence, others the rule's name only."""

@@ -208,10 +208,15 @@ def agree(
 
 
 def masked_part(
-    part: Part, keys: PairKeys, ring: FixedPoint, tag: str, told_alike: bytes = b""
+    part: Part,
+    keys: PairKeys,
+    ring: FixedPoint,
+    tag: str,
+    told_alike: bytes = b"",
+    site: SiteRules = FREE,
 ) -> MaskedPart:
     """Send an array behind the masks of a tag and of the data that this client got."""
-    noise = noise_of_part(part, keys.n_members)
+    noise = noise_of_part(part, max(1, keys.n_members - site.n_colluding))
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     keys.mask(encoded, tag, told_alike)
     none = np.empty((0, 32), dtype=np.uint8)

@@ -199,10 +199,16 @@ def open_vault(
 
 
 def masked_once(
-    part: Part, vault: Vault, ring: FixedPoint, tag: str, secret: SecretKey, told_alike: bytes = b""
+    part: Part,
+    vault: Vault,
+    ring: FixedPoint,
+    tag: str,
+    secret: SecretKey,
+    told_alike: bytes = b"",
+    site: SiteRules = FREE,
 ) -> MaskedPart:
     """Send an array behind its own mask and the pair masks of a tag."""
-    noise = noise_of_part(part, vault.threshold)
+    noise = noise_of_part(part, max(1, vault.threshold - site.n_colluding))
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     public = vault.mask(encoded, tag, secret, told_alike)
     key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()

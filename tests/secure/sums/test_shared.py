@@ -319,6 +319,21 @@ def refused(rule):
     return pytest.raises(PolicyRefused, match=rf"party 'a' refuses this by its rule '{rule}'")
 
 
+def test_a_share_of_noise_is_among_those_who_stay_and_do_not_collude(clients, tmp_path):
+    name = NAMES[0]
+    run = RunSettings("r", 0, start="s", request={"parameters": {"n_colluding": 1}})
+    site = PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
+
+    def send(n_shares):
+        part = with_noise_share(np.zeros((2, 2)), sigma=6.0, sensitivity=2.0, n_shares=n_shares)
+        return masked_part(part, clients.keys[name], RING, "t", site=site)
+
+    most = clients.keys[name].threshold - 1
+    with pytest.raises(PrivacyError, match=f"here it may be among {most}"):
+        send(most + 1)
+    assert send(most).noise_multiplier == 3.0
+
+
 def test_sites_ask_for_enough_clients(clients, parts, tmp_path):
     name = "client-3"
     own = clients.public[name], NAMES, 0

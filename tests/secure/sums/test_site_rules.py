@@ -114,8 +114,11 @@ def test_keys_that_are_agreed_on_again_mask_no_second_array(rules):
     np.testing.assert_allclose(ring.decode(difference), np.ones((2, 2)), atol=1e-6)
 
 
-def test_a_share_of_noise_goes_where_all_shares_go():
+@pytest.mark.parametrize("n_colluding", [0, 1])
+def test_a_share_of_noise_goes_where_all_shares_go(n_colluding, tmp_path):
     """Less noise than was announced: sums of some clients, of who stays, and of one alone."""
+    run = RunSettings("r", 0, start="s", request={"parameters": {"n_colluding": n_colluding}})
+    site = PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
     clients = Clients(threshold=3)
     name, own = NAMES[0], clients.secrets[NAMES[0]]
     ring = FixedPoint.for_bound(100.0, n_terms=5)
@@ -125,17 +128,19 @@ def test_a_share_of_noise_goes_where_all_shares_go():
 
     def masked_among(members, part):
         sent = {o: masked.public_key(members, 0, clients.secrets[o], o)[name] for o in members[1:]}
-        return masked.masked_part(part, masked.agree(sent, members, 0, own, name), ring, "t")
+        keys = masked.agree(sent, members, 0, own, name)
+        return masked.masked_part(part, keys, ring, "t", site=site)
 
     sealed = {other: clients.sealed[other][name] for other in NAMES}
     kept = vault.open_vault(clients.public[name], sealed, "a", TAGS, 3, own, name)
     ways = {
         5: lambda part: masked_among(NAMES, part),
         4: lambda part: masked_among(NAMES[:4], part),
-        3: lambda part: vault.masked_once(part, kept, ring, TAGS[0], own),
+        3: lambda part: vault.masked_once(part, kept, ring, TAGS[0], own, site=site),
         1: plain_part,
     }
-    for n_hidden, send in ways.items():
+    for n_members, send in ways.items():
+        n_hidden = max(1, n_members - n_colluding)  # colluders know theirs
         with pytest.raises(PrivacyError, match=f"here it may be among {n_hidden}"):
             send(noised(n_hidden + 1))
         assert send(noised(n_hidden)).noise_multiplier == 3.0

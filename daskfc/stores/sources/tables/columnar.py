@@ -79,7 +79,7 @@ class _ArrowFile(TableFile):
 
 def _frame(batch: Any) -> pd.DataFrame:
     """Return a batch for pandas, with all digits of whole numbers where some are missing."""
-    frame = batch.to_pandas(ignore_metadata=True)
+    frame: pd.DataFrame = batch.to_pandas(ignore_metadata=True)
     for i, column in enumerate(batch.columns):
         kind = str(column.type)
         if column.null_count and kind.removeprefix("u") in ("int8", "int16", "int32", "int64"):

@@ -80,7 +80,8 @@ class _Kinds:
         if column.notna().any():
             own = column.dtype
             if own.kind in "iu" and not isinstance(own, np.dtype):  # pandas' own, for gaps
-                own, self.gaps = own.numpy_dtype, self.gaps or bool(column.isna().any())
+                gaps = bool(column.isna().any())
+                own, self.gaps = np.dtype(own.name.lower()), self.gaps or gaps
             self.types.add(own)
         elif len(column):
             self.gaps = True

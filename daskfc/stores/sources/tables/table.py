@@ -82,7 +82,7 @@ def typed(cells: pd.DataFrame, found: pd.DataFrame | None = None) -> pd.DataFram
         there = column.dropna()
         if dtype.kind == "f" and 0 < len(there) < len(column):
             if all(isinstance(cell, int) and abs(cell) < 1 << 63 for cell in there):
-                found.isetitem(i, column.where(column.notna(), None).astype("Int64"))
+                found.isetitem(i, column.where(column.notna(), None).astype("Int64").array)
     return found
 
 
