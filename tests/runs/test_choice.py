@@ -69,7 +69,8 @@ NOISE = {"kind": "data", "clip": 1.0, "epsilon": 1.0, "delta": 1e-5}
     [
         ("OmniFC", {"clusterer": {"dbscan": {"eps": 1.0}}}, {}, "must be left out with clusterer"),
         ("OmniFC", {"clusterer": "k-means"}, {"choose": "eigengap"},
-         "by 'eigengap'; it can be by 'silhouette', 'calinski-harabasz', 'gap', 'stability'"),
+         "by 'eigengap'; it can be by 'silhouette-modularity', 'silhouette', 'modularity', "
+         "'calinski-harabasz', 'gap', 'stability'"),
         ("OmniFC", {"clusterer": "hierarchical"}, {"choose": "gap"}, "cannot be chosen by 'gap'"),
         ("OmniFC", {"clusterer": {"k-means": {"rows": "distances"}}}, {"choose": "gap"},
          "cannot be chosen by 'gap'"),
@@ -237,6 +238,38 @@ def test_the_gap_statistics_rule(scores, errors, expected, monkeypatch):
     assert found.as_dict()["errors"] == {str(k): error for k, error in errors.items()}
 
 
+class Both(Parts):
+    """Its server tells a criterion that is made of two."""
+
+    criteria = ("silhouette-modularity",)
+    criterion = "silhouette-modularity"
+
+    def scores_of(self, federation, n_clusters, *, by):
+        parts = {"silhouette": {2: 0.5, 3: 0.8, 4: None}, "modularity": {2: 0.6, 3: 0.5, 4: None}}
+        return Scores({2: 0.3, 3: 0.4, 4: None}, None, parts)
+
+
+def test_the_curves_of_which_a_criterion_is_made_are_kept_and_drawn(start, tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "Both", Both)
+    FakeMethod.trouble[0] = party_error()  # after the choice, which is read again
+    with pytest.raises(RunFailed):
+        start("b", method="Both")
+    done = resume(tmp_path / "b")
+    choice = done.summary["n_clusters_choice"]
+    assert choice["n_clusters"] == 3
+    assert choice["parts"] == {
+        "silhouette": {"2": 0.5, "3": 0.8, "4": None},
+        "modularity": {"2": 0.6, "3": 0.5, "4": None},
+    }
+    page = report_html(done.config, done.summary)
+    for curve in ("silhouette-modularity", "silhouette", "modularity"):
+        assert f">{curve}<" in page
+    ax = done.plot.k_curve()
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in ax.get_lines()}
+    assert drawn["silhouette"] == [0.5, 0.8]
+    assert drawn["modularity"] == [0.6, 0.5]
+
+
 def test_a_gap_statistic_is_kept_with_its_error(start, monkeypatch):
     monkeypatch.setitem(METHODS, "Gaps", Gaps)
     monkeypatch.setattr(Gaps, "told", Scores({2: 0.5, 3: 0.9, 4: 0.8}, {3: 0.015625}))
@@ -306,11 +339,12 @@ def of_blobs(request, tmp_path_factory):
 @pytest.mark.parametrize(
     ("clusterer", "by"),
     [
+        ("k-means", None),
         ("k-means", "silhouette"),
         ("k-means", "calinski-harabasz"),
         ("k-means", "gap"),
         ("hierarchical", "calinski-harabasz"),
-        ("spectral", "silhouette"),
+        ("spectral", None),
         ("spectral", "eigengap"),
     ],
 )
@@ -327,10 +361,20 @@ def test_clear_clusters_are_counted(of_blobs, clusterer, by):
         assert set(choice.errors) == (set(range(2, 8)) if by == "gap" else set())
         assert choice.errors == again.errors
         return
-    labels = OmniFC(k, clusterer=clusterer, n_colluding=1).fit(federation).labels_.values
+    fitted = OmniFC(k, clusterer=clusterer, n_colluding=1).fit(federation)
+    labels = fitted.labels_.values
     pooled = np.concatenate(list(ROWS[k].values()))
-    score = {"silhouette": silhouette_score, "calinski-harabasz": calinski_harabasz_score}[by]
-    assert choice.scores[k] == pytest.approx(score(pooled, labels), rel=1e-3)
+    silhouette = silhouette_score(pooled, labels)
+    assert fitted.silhouette_ == pytest.approx(silhouette, rel=1e-3)
+    if by == "calinski-harabasz":
+        silhouette = calinski_harabasz_score(pooled, labels)
+    product = 1.0 if by else fitted.modularity_
+    assert choice.scores[k] == pytest.approx(silhouette * product, rel=1e-3)
+    if by is None:
+        assert choice.by == "silhouette-modularity"
+        told = {name: part[k] for name, part in choice.parts.items()}
+        assert told == {"silhouette": fitted.silhouette_, "modularity": fitted.modularity_}
+        assert list(choice.parts["modularity"]) == list(range(2, 8))
 
 
 @pytest.mark.few(1)

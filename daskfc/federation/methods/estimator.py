@@ -251,7 +251,7 @@ class FederatedClusterer(FittedModel):
             )
         scoring = clone(self)  # leaves the results of an earlier fit alone
         scoring._begin(federation)
-        return scores_told(n_clusters, scoring._scores_of(federation, n_clusters, by))
+        return scores_told(n_clusters, scoring._scores_of(federation, n_clusters, by), by)
 
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str

@@ -27,8 +27,8 @@ from daskfc.federation.methods.samples import (
     labelled_samples,
     own_labels,
 )
-from daskfc.protocols.omnifc import clusters, splits
-from daskfc.protocols.omnifc.messages import ClusterReport
+from daskfc.protocols.omnifc import clusters, scores, splits
+from daskfc.protocols.omnifc.messages import ClusterReport, finite_or_none
 from daskfc.protocols.omnifc.on_shares import (
     CLAIMS,
     THREE,
@@ -56,7 +56,7 @@ class _Fitted:
     clusterer: Clusterer
     distances: SecureDistances
     clustering: Local[clusters.Clustered]
-    some: Local[clusters.Sampled] | None  # the samples of a map
+    some: Local[scores.Sampled] | None  # the samples of a map
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,9 @@ class OmniFC(FederatedClusterer):
     silhouette_, silhouettes_ : float or None, dict of int to float
         Mean silhouette of at most 2,000 samples in clusters, in [-1, 1], and of each cluster with 5
         of them; None and empty where the server has no distances, and for fewer than two clusters.
+    modularity_ : float or None
+        Newman's modularity of clusters in the graph of these samples' neighbours, in [-1/2, 1]:
+        by it clusterers can be compared, also where clusters are no clouds.
     route_ : str
         How distances were computed: from "columns", in "blocks", or by "landmark" as requested.
     ledger_ : Ledger
@@ -236,7 +239,7 @@ class OmniFC(FederatedClusterer):
         own = ("eigengap",) if isinstance(clusterer, Spectral) else ()
         if isinstance(clusterer, KMeans) and clusterer.rows == "coordinates":
             own = ("gap",)  # of the variance within clusters, which k-means minimises
-        return ("silhouette", "calinski-harabasz", *own)
+        return ("silhouette-modularity", "silhouette", "modularity", "calinski-harabasz", *own)
 
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str
@@ -248,7 +251,7 @@ class OmniFC(FederatedClusterer):
             if by == "eigengap":
                 assert isinstance(clusterer, Spectral)
                 return federation.publish(
-                    clusters.eigengaps,
+                    scores.eigengaps,
                     seen.view,
                     clusterer=clusterer,
                     n_clusters=list(n_clusters),
@@ -265,12 +268,12 @@ class OmniFC(FederatedClusterer):
                 federation.report_progress(f"{k} clusters", len(told), len(n_clusters))
                 how: dict[str, Any] = {"clusterer": clusterer, "n_clusters": k, "seed": seed}
                 if by == "gap":
-                    told.append(federation.publish(clusters.gap, self._some, **how))
+                    told.append(federation.publish(scores.gap, self._some, **how))
                     continue
                 found = seen.clustering
                 if k < most:
                     found = federation.on_server(clusters.cluster, seen.view, self._order, **how)
-                told.append(federation.publish(clusters.cluster_score, found, self._some, by))
+                told.append(federation.publish(scores.cluster_score, found, self._some, by))
             return joined(told)
 
     def _opened(self, federation: Federation, n_clusters: int | None) -> SecureDistances:
@@ -314,7 +317,7 @@ class OmniFC(FederatedClusterer):
                 clustering = federation.on_server(
                     clusters.cluster, view, self._order, clusterer=clusterer, **how
                 )
-                report = federation.publish(clusters.cluster_report, clustering, self._some, view)
+                report = federation.publish(scores.cluster_report, clustering, self._some, view)
             finest = report.finest
             if report.equal and not distances.system.exact:  # rounding may have made them equal
                 apart = distances.nearest_apart() if apart is None else apart
@@ -340,6 +343,7 @@ class OmniFC(FederatedClusterer):
         seen = self._clustered(federation, self.n_clusters)
         report, clustering = seen.report, seen.clustering
         self.silhouette_, self.silhouettes_ = report.silhouettes_told()
+        self.modularity_ = finite_or_none(report.modularity)
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
@@ -370,7 +374,7 @@ class OmniFC(FederatedClusterer):
                 sent = shares.labels_of_neighbours()
                 told = federation.publish(labelled_samples, sent, party="clients", wait=False)
         self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, shares
-        self.route_, self.silhouettes_ = "shares", {}
+        self.route_, self.silhouettes_, self.modularity_ = "shares", {}, None
         self._reason = f"{shares.computation.n_rounds} rounds of three clients"
         return told
 
@@ -390,7 +394,7 @@ class OmniFC(FederatedClusterer):
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         graph: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
         sample = {"n": n, "seed": seeds.integer_seed(self.seed_, "silhouette")}
-        self._some: Local[clusters.Sampled] | None = None  # only if the server has distances
+        self._some: Local[scores.Sampled] | None = None  # only if the server has distances
         self._order: Local[Order | None] | None = None
         on_points = need in ("rows", "coordinates")
         if self.distances == "landmark" or (on_points and self.distances != "blocks"):
@@ -413,14 +417,14 @@ class OmniFC(FederatedClusterer):
             points = federation.on_server(clusters.in_order, cast(Local[ExactPoints], found))
             self._order = federation.on_server(clusters.order_of, points)
             if need in ("neighbours", "radius"):
-                self._some = federation.on_server(clusters.sampled, points, None, **sample)
+                self._some = federation.on_server(scores.sampled, points, None, **sample)
                 return graph_of_points(distances, points, **graph)
             found = points
         read = need if need == "blocks" else keep
         view = federation.on_server(clusters.view_of_all, found, needs=read, **graph)
         if keep == "full":
             self._order = self._order or federation.on_server(clusters.order_of, view)
-            self._some = federation.on_server(clusters.sampled, view, None, **sample)
+            self._some = federation.on_server(scores.sampled, view, None, **sample)
         return view
 
     def _read(self, clusterer: Clusterer, distances: SecureDistances, k: int) -> tuple[str, Reader]:
@@ -456,7 +460,7 @@ class OmniFC(FederatedClusterer):
         self.route_ = "columns" if exact else "landmark"
         self._reason = "distances to some give coordinates of all" if exact else "as asked for"
         self._order = federation.on_server(clusters.order_of, embedding)
-        self._some = federation.on_server(clusters.sampled, embedding, self._order, **sample)
+        self._some = federation.on_server(scores.sampled, embedding, self._order, **sample)
         return federation.on_server(
             clusters.view_of_landmarks,
             embedding,
@@ -475,7 +479,7 @@ class OmniFC(FederatedClusterer):
         fitted = self._fitted
         if isinstance(fitted, OnShares) or fitted.some is None:
             return None
-        return federation.publish(clusters.sample_map, fitted.clustering, fitted.some)
+        return federation.publish(scores.sample_map, fitted.clustering, fitted.some)
 
     def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
         check_placing(self.reveal, make_clusterer(self.clusterer))

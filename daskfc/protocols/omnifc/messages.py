@@ -19,6 +19,7 @@ class ClusterReport(
     n_noise: int
     notes: str = text(2000)
     silhouette: float  # in [-1, 1]; infinite where there is none
+    modularity: float  # in [-1/2, 1], likewise
     finest: float  # of squared distances that the labels depend on, the smallest hundredth
     equal: int  # 1 if over a hundredth of these are between samples that the server sees as equal
     error: float  # of a squared distance of size `finest` in coordinates, without the grid's
@@ -26,4 +27,9 @@ class ClusterReport(
     def silhouettes_told(self) -> tuple[float | None, dict[int, float]]:
         """Return the silhouette, None if there is none, and those by cluster that are told."""
         each = {c: one for c, one in enumerate(self.silhouettes.tolist()) if np.isfinite(one)}
-        return self.silhouette if np.isfinite(self.silhouette) else None, each
+        return finite_or_none(self.silhouette), each
+
+
+def finite_or_none(score: float) -> float | None:
+    """Return a score, or None where there is none."""
+    return score if np.isfinite(score) else None

@@ -6,7 +6,7 @@ from daskfc.clustering import DBSCAN, Clusterer, RadiusGraph
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
 from daskfc.federation.planning.stand_ins import labels_for_each
-from daskfc.protocols.omnifc import clusters, on_shares
+from daskfc.protocols.omnifc import clusters, on_shares, scores
 from daskfc.secure.three_parties import steps
 from daskfc.secure.three_parties.stand_ins import STAND_INS as ON_SHARES
 
@@ -41,6 +41,6 @@ STAND_INS: StandIns = {
     on_shares.whole_rows: lambda data: of_shape(data.n_samples, data.n_features, dtype="int64"),
     on_shares.begun: ON_SHARES[steps.begun],
     clusters.cluster: _cluster,
-    clusters.cluster_report: _cluster_report,
+    scores.cluster_report: _cluster_report,
     clusters.labels_for: lambda plan: labels_for_each(plan.positions),
 }

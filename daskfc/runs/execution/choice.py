@@ -50,9 +50,9 @@ def choose_n_clusters(
         by = getattr(estimator, "criterion", None) or STABILITY
     if by != STABILITY:
         scores = estimator.scores_of(federation, list(candidates), by=by)
-        errors = getattr(scores, "errors", {})
+        errors, parts = getattr(scores, "errors", {}), getattr(scores, "parts", {})
         k = _first_enough(scores, errors) if by == _GAP else _best(scores, by)
-        return Choice(k, by, scores, ledger_frame(federation.ledger), errors)
+        return Choice(k, by, scores, ledger_frame(federation.ledger), errors, parts)
     first = fresh_seed() if estimator.random_state is None else int(estimator.random_state)
     seeds = list(seeds) or list(range(first, first + SEEDS))
     fit = fitting or _fitting_of(federation, estimator)

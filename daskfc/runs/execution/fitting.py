@@ -183,6 +183,7 @@ class Fits:
             "reconstruction": getattr(model, "reconstruction_", None),
             "choices": dict(getattr(model, "choices", {})),
             "silhouette": getattr(model, "silhouette_", None),
+            "modularity": getattr(model, "modularity_", None),
             "silhouettes": getattr(model, "silhouettes_", {}),
             "map": drawn,
             "stages": [list(stage) for stage in getattr(model, "stages_", ())],

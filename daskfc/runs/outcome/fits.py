@@ -26,6 +26,10 @@ _CHOICE = "choice of n_clusters"  # its name among a run's fits
 _WHY = {
     "silhouette": "how much nearer samples are to their own cluster than to the next one, from "
     "the server's distances",
+    "modularity": "how much more often nearest neighbours are in one cluster than by chance, from "
+    "the server's distances",
+    "silhouette-modularity": "silhouette times modularity: clusters far from each other, whose "
+    "samples have their nearest neighbours among them, from the server's distances",
     "calinski-harabasz": "variance between clusters over variance within, from the server's "
     "distances",
     "eigengap": "the gap after as many eigenvalues of the Laplacian of the samples' graph or "
@@ -52,23 +56,36 @@ class Fit:
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of clusters, the criterion, all candidates' scores (or None) and the messages."""
+    """A number of clusters, the criterion, all candidates' scores (or None) and the messages.
+
+    `parts` has the scores by the criteria of which this one is made, by name.
+    """
 
     n_clusters: int
     by: str
     scores: Mapping[int, float | None]
     ledger: pd.DataFrame
     errors: Mapping[int, float] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[int, float | None]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values: ``n_clusters``, ``by``, ``why``, ``scores``, ``errors``."""
+        """Return plain values, the fields but for the messages, and ``why`` in words."""
         return {
             "n_clusters": self.n_clusters,
             "by": self.by,
             "why": _WHY.get(self.by, ""),
-            "scores": {str(k): score for k, score in self.scores.items()},
-            "errors": {str(k): error for k, error in self.errors.items()},
+            "scores": _named(self.scores),
+            "errors": _named(self.errors),
+            "parts": {name: _named(part) for name, part in self.parts.items()},
         }
+
+
+def _named(scores: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(k): score for k, score in scores.items()}
+
+
+def _numbered(scores: Mapping[str, Any]) -> dict[int, Any]:
+    return {int(k): score for k, score in scores.items()}
 
 
 def folder_name(method: str) -> str:
@@ -113,11 +130,15 @@ class FitShelf:
         fit = self.get(_CHOICE, seed)
         if fit is None:
             return None
-        scores, errors = (
-            {int(k): value for k, value in fit.facts.get(name, {}).items()}
-            for name in ("scores", "errors")
+        facts = fit.facts
+        return Choice(
+            facts["n_clusters"],
+            facts["by"],
+            _numbered(facts["scores"]),
+            fit.ledger,
+            _numbered(facts["errors"]),
+            {name: _numbered(part) for name, part in facts.get("parts", {}).items()},
         )
-        return Choice(fit.facts["n_clusters"], fit.facts["by"], scores, fit.ledger, errors)
 
     def _write(self, folder: Path, fit: Fit) -> None:
         labels = fit.labels

@@ -42,6 +42,7 @@ def quality_of(
         "noise": float((labels < 0).mean()) if labels.size else 0.0,
         "stability": float(np.mean(pairs)) if pairs else None,
         "silhouette": fits[0].facts.get("silhouette"),
+        "modularity": fits[0].facts.get("modularity"),
         "silhouettes": {str(c): own for c, own in fits[0].facts.get("silhouettes", {}).items()},
         "sites": _sites(labels, owners, "arithmetic"),
         "warnings": [

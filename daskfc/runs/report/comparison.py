@@ -82,7 +82,7 @@ def _facts(config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[tuple[
         listed = ", ".join(map(str, sizes[:_SIZES]))
         told["clusters", "clusters"] = len(sizes)
         told["clusters", "sizes"] = listed + (", ..." if len(sizes) > _SIZES else "")
-    for key in ("silhouette", "stability"):
+    for key in ("silhouette", "modularity", "stability"):
         told["clusters", key] = quality.get(key)
     moved = summary.get("communication") or {}
     noise = (summary.get("privacy") or {}).get("noise") or {}

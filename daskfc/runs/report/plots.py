@@ -134,7 +134,7 @@ class Plots:
     def k_curve(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the score of each number of clusters that was tried, and which one was chosen.
 
-        With bars where scores have errors by chance.
+        With bars where scores have errors by chance, and the curves of criteria that it is made of.
         """
         way_out = "It has one where the pipeline says 'n_clusters: auto'."
         found = self._found("n_clusters_choice", "choice of a number of clusters", way_out)
@@ -145,6 +145,11 @@ class Plots:
         ax.errorbar([*scores], [*scores.values()], yerr=off if any(off) else None, marker="o")
         chosen = found["n_clusters"]
         ax.plot(chosen, scores[chosen], "o", markersize=12, fillstyle="none", color="C3")
+        for name, part in found.get("parts", {}).items():
+            told = {int(k): one for k, one in part.items() if one is not None}
+            ax.plot([*told], [*told.values()], ":", label=name)
+        if found.get("parts"):
+            ax.legend(fontsize="small")
         ax.set(xlabel="clusters", ylabel=found["by"], xticks=[*scores])
         return ax
 

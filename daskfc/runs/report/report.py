@@ -118,7 +118,10 @@ def _choice(summary: Mapping[str, Any]) -> dict[str, str] | None:
     if not found:
         return None
     scores, first = list(found["scores"].values()), min(map(int, found["scores"]))
-    lines = drawing({found["by"]: scores}, "clusters", first=first, marked=found["n_clusters"])
+    parts = {name: list(part.values()) for name, part in found.get("parts", {}).items()}
+    lines = drawing(
+        {found["by"]: scores, **parts}, "clusters", first=first, marked=found["n_clusters"]
+    )
     return {"words": choice_in_words(found), "lines": lines}
 
 

@@ -66,7 +66,10 @@ def _metrics(summary: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         for name, score in row.items():
             yield f"{prefix}{name}", float(score["mean"])
     numbers = {
-        **{name: summary["quality"].get(name) for name in ("silhouette", "stability", "noise")},
+        **{
+            name: summary["quality"].get(name)
+            for name in ("silhouette", "modularity", "stability", "noise")
+        },
         "n_clusters_found": len(summary["quality"].get("sizes", ())),
         "n_samples": summary["n_samples"],
         "n_clients": summary["n_clients"],

@@ -1,0 +1,116 @@
+"""What OmniFC's server tells of its clusters, without a federation."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+from sklearn.metrics import calinski_harabasz_score, silhouette_score
+
+from daskfc.clustering import Clustering, FullDistances, RowFactors
+from daskfc.linalg import LandmarkEmbedding
+from daskfc.protocols.omnifc import scores as module
+from daskfc.protocols.omnifc.clusters import Clustered, order_of
+from daskfc.protocols.omnifc.scores import (
+    Sampled,
+    cluster_report,
+    cluster_score,
+    sample_map,
+    sampled,
+)
+
+
+def test_samples_that_are_all_alike_have_a_silhouette_and_a_map():
+    embedding = LandmarkEmbedding(6, 3, tolerance=1e-6)
+    assert embedding.coordinates.shape == (6, 0)
+    some = sampled(embedding, order_of(embedding), n=6, seed=0)
+    clustering = Clustering(np.array([0, 0, 1, 1, 1, 0]), 2, decisive=np.zeros(2))
+    found = Clustered(clustering, None)
+    report = cluster_report(found, some, RowFactors(embedding.coordinates, off_span=0.5))
+    assert (report.silhouette, report.finest, report.equal, report.error) == (0.0, 0.0, 1, 0.5)
+    assert np.isfinite(cluster_score(found, some, "calinski-harabasz").scores).all()
+    assert not sample_map(found, some).positions.any()
+
+
+LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2, -1, -1])
+POINTS = np.random.default_rng(0).normal(size=(10, 2)) + 4 * LABELS[:, None]
+
+
+def scored(labels, how):
+    """Return a clustering at the server, some samples of it, and its report."""
+    n_clusters = labels.max() + 1
+    clustering = Clustering(labels, n_clusters, decisive=np.zeros(n_clusters))
+    view = FullDistances(squareform(pdist(POINTS, "sqeuclidean")))
+    some = sampled(view, None, n=len(labels), seed=0)
+    if how == "coordinates":
+        some = Sampled(some.rows, POINTS[some.rows])
+    found = Clustered(clustering, None)
+    return found, some, cluster_report(found, some, view)
+
+
+def scores_of(labels, how):
+    """Return what the server scores a clustering with, and what it reports."""
+    found, some, report = scored(labels, how)
+    scores = [float(cluster_score(found, some, by).scores[0]) for by in BY]
+    return scores, (report.silhouette, report.modularity)
+
+
+BY = ("silhouette", "calinski-harabasz", "modularity")
+
+
+def modularity_by_pairs(labels, k=9):
+    """Newman and Girvan's Eq. (5), pair by pair: edges within clusters, less those by chance."""
+    n, D = len(POINTS), squareform(pdist(POINTS))
+    np.fill_diagonal(D, np.inf)
+    A = np.zeros((n, n))
+    for i in range(n):
+        for j in np.argsort(D[i])[: min(k, n - 1)]:
+            A[i, j] += 1
+            A[j, i] += 1
+    degrees, edges = A.sum(axis=1), A.sum()
+    return sum(
+        (A[i, j] - degrees[i] * degrees[j] / edges) / edges
+        for i in range(n)
+        for j in range(n)
+        if i == j or (labels[i] == labels[j] and labels[i] >= 0)  # noise is near nobody
+    )
+
+
+@pytest.mark.parametrize("how", ["distances", "coordinates"])
+def test_scores_are_those_of_points_in_clusters(how):
+    """Noise is no cluster, and distances are not their squares."""
+    scores, told = scores_of(LABELS, how)
+    kept, labels = POINTS[LABELS >= 0], LABELS[LABELS >= 0]
+    wanted = [silhouette_score(kept, labels), calinski_harabasz_score(kept, labels)]
+    wanted.append(modularity_by_pairs(LABELS))
+    np.testing.assert_allclose(scores, wanted, rtol=1e-9, atol=1e-12)
+    assert told == pytest.approx((wanted[0], wanted[2]))
+
+
+@pytest.mark.parametrize("how", ["distances", "coordinates"])
+def test_modularity_is_that_of_the_graph_of_nearest_neighbours(how, monkeypatch):
+    monkeypatch.setattr(module, "_NEIGHBOURS", 2)
+    for labels in (LABELS, np.arange(10) % 3, np.arange(10) // 5):
+        found, some, report = scored(labels, how)
+        wanted = modularity_by_pairs(labels, k=2)
+        assert report.modularity == pytest.approx(wanted, abs=1e-12)
+        told = cluster_score(found, some, "silhouette-modularity")
+        silhouette = report.silhouette
+        product = silhouette * wanted if min(silhouette, wanted) > 0 else min(silhouette, wanted)
+        assert told.scores == pytest.approx([product])
+        assert told.parts[:, 0] == pytest.approx([silhouette, wanted])
+
+
+def test_what_is_worse_than_chance_is_never_better_by_being_twice_so():
+    """Two negative scores have a positive product."""
+    mixed = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
+    found, some, report = scored(mixed, "coordinates")
+    assert report.silhouette < 0
+    assert cluster_score(found, some, "silhouette-modularity").scores[0] < 0
+
+
+@pytest.mark.parametrize("how", ["distances", "coordinates"])
+@pytest.mark.parametrize("labels", [np.where(LABELS < 0, -1, 0), np.arange(10)])
+def test_one_cluster_or_one_for_each_sample_has_no_score(how, labels):
+    assert scores_of(labels, how) == ([np.inf] * 3, (np.inf, np.inf))
+    found, some, _ = scored(labels, how)
+    told = cluster_score(found, some, "silhouette-modularity")
+    assert not np.isfinite([*told.scores, *told.parts.ravel()]).any()
