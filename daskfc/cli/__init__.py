@@ -12,7 +12,10 @@ __all__ = ["main"]
 
 # By command its module, which is imported when the command is called.
 _MODULES: Mapping[str, str] = {
-    **{name: name for name in ("audit", "compare", "demo", "init", "methods", "plan", "stores")},
+    **{
+        name: name
+        for name in ("audit", "compare", "demo", "init", "methods", "plan", "stores", "suggest")
+    },
     **dict.fromkeys(("card", "report", "resume", "run"), "runs"),
     **dict.fromkeys(("runs", "status"), "status"),
     **{one: f"sites.{one}" for one in ("budget", "certs", "new", "party", "policy", "scheduler")},
@@ -20,7 +23,7 @@ _MODULES: Mapping[str, str] = {
 }
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Begin": ("demo", "init", "methods", "stores", "plan", "run"),
+    "Begin": ("demo", "init", "methods", "stores", "suggest", "plan", "run"),
     "Runs": ("runs", "status", "resume", "report", "compare", "predict", "labels"),
     "Privacy": ("card", "audit", "policy", "budget"),
     "Sites": ("new", "certs", "scheduler", "party"),

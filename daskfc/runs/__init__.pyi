@@ -8,6 +8,8 @@ from .execution.scheduled import remove_old_runs as remove_old_runs
 from .execution.scheduled import start_or_resume as start_or_resume
 from .execution.simulation import Simulation as Simulation
 from .execution.simulation import simulate as simulate
+from .execution.trying import Tried as Tried
+from .execution.trying import try_out as try_out
 from .outcome.failures import RunFailed as RunFailed
 from .outcome.labels import site_labels as site_labels
 from .outcome.status import list_runs as list_runs
@@ -22,6 +24,9 @@ from .pipeline.parties import Progress as Progress
 from .planning.plan import Plan as Plan
 from .planning.plan import plan as plan
 from .planning.plan_table import print_plan as print_plan
+from .planning.suggestion import Proposal as Proposal
+from .planning.suggestion import Suggestion as Suggestion
+from .planning.suggestion import suggest as suggest
 from .report.audit import Audit as Audit
 from .report.audit import AuditedParty as AuditedParty
 from .report.audit import audit as audit

@@ -28,7 +28,7 @@ from daskfc.federation.methods.samples import (
     own_labels,
 )
 from daskfc.protocols.omnifc import clusters, scores, splits
-from daskfc.protocols.omnifc.messages import ClusterReport, finite_or_none
+from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.protocols.omnifc.on_shares import (
     CLAIMS,
     THREE,
@@ -143,8 +143,7 @@ class OmniFC(FederatedClusterer):
         Mean silhouette of at most 2,000 samples in clusters, in [-1, 1], and of each cluster with 5
         of them; None and empty where the server has no distances, and for fewer than two clusters.
     modularity_ : float or None
-        Newman's modularity of clusters in the graph of these samples' neighbours, in [-1/2, 1]:
-        by it clusterers can be compared, also where clusters are no clouds.
+        Newman's, of clusters in the graph of these samples' nearest neighbours, in [-1/2, 1].
     route_ : str
         How distances were computed: from "columns", in "blocks", or by "landmark" as requested.
     ledger_ : Ledger
@@ -342,8 +341,7 @@ class OmniFC(FederatedClusterer):
             return self._fit_on_shares(federation)
         seen = self._clustered(federation, self.n_clusters)
         report, clustering = seen.report, seen.clustering
-        self.silhouette_, self.silhouettes_ = report.silhouettes_told()
-        self.modularity_ = finite_or_none(report.modularity)
+        self.silhouette_, self.silhouettes_, self.modularity_ = report.told()
         self.n_clusters_ = len(report.sizes)
         if report.notes:
             warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)

@@ -24,12 +24,9 @@ class ClusterReport(
     equal: int  # 1 if over a hundredth of these are between samples that the server sees as equal
     error: float  # of a squared distance of size `finest` in coordinates, without the grid's
 
-    def silhouettes_told(self) -> tuple[float | None, dict[int, float]]:
-        """Return the silhouette, None if there is none, and those by cluster that are told."""
+    def told(self) -> tuple[float | None, dict[int, float], float | None]:
+        """Return silhouette, those by cluster, and modularity; None where there is none."""
         each = {c: one for c, one in enumerate(self.silhouettes.tolist()) if np.isfinite(one)}
-        return finite_or_none(self.silhouette), each
-
-
-def finite_or_none(score: float) -> float | None:
-    """Return a score, or None where there is none."""
-    return score if np.isfinite(score) else None
+        whole = (one if np.isfinite(one) else None for one in (self.silhouette, self.modularity))
+        silhouette, modularity = whole
+        return silhouette, each, modularity

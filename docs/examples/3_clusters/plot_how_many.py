@@ -2,8 +2,8 @@
 How many clusters?
 ==================
 
-``n_clusters: auto`` compares numbers of clusters by what the server knows, here by the silhouette
-of distances that were made once, and draws the curve. No labels are read.
+``n_clusters: auto`` compares numbers of clusters by what the server knows, here by silhouette times
+modularity, of distances that were made once, and draws the curves. No labels are read.
 """
 
 # %%
