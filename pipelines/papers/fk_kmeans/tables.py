@@ -254,6 +254,9 @@ def quality(records: Sequence[Record]) -> Iterator[str]:
     )
 
 
+_AT_BEST = "at the best NMI of RFK k-means"
+
+
 def _goals(found: Sequence[Record], data: str) -> Iterator[str]:
     rivals = quality_points(found, data, "RFK k-means")
     exact = quality_points(found, data, "CK k-means")
@@ -264,7 +267,7 @@ def _goals(found: Sequence[Record], data: str) -> Iterator[str]:
         if rivals and method in OURS:
             best = max(rivals, key=lambda point: point["nmi"])
             paper = f"the paper: {1 - COST_REDUCTION:.0%} at most, on MNIST"
-            start = f"{method}: at the best NMI of RFK k-means, {best['nmi']:.3f}, "
+            start = f"{method}: {_AT_BEST}, {best['nmi']:.3f}, "
             enough = [point for point in points if point["nmi"] >= best["nmi"]]
             if enough:
                 cheapest = min(enough, key=lambda point: point["floats"])
@@ -299,8 +302,20 @@ def _goals(found: Sequence[Record], data: str) -> Iterator[str]:
             )
 
 
+def headline(records: Sequence[Record]) -> Iterator[str]:
+    """What the paper's abstract promises, and what is here instead."""
+    lines = _goals(of_kind(records, "quality"), "MNIST")
+    found = [line for line in lines if _AT_BEST in line]
+    if found:
+        yield (
+            "**The paper's headline**, its uploads at the best NMI of RFK k-means on MNIST "
+            f"({1 - COST_REDUCTION:.0%} of those of RFK k-means at most), and ours:\n"
+        )
+        yield "".join(f"- {line}\n" for line in found)
+
+
 def render(records: Sequence[Record]) -> str:
     """Return the page of all that was found so far."""
-    own = (first_look, convergence, communication, quality)
+    own = (headline, first_look, convergence, communication, quality)
     parts = (*own, noise, attack, scale, speed, rounds)
     return "\n".join([INTRO, *(text for part in parts for text in part(records))])

@@ -11,6 +11,7 @@ from pipelines.papers.fk_kmeans.tables import INTRO as FK_KMEANS
 from pipelines.papers.kcagc.tables import INTRO as KCAGC
 from pipelines.papers.kmeans.tables import INTRO as K_MEANS
 from pipelines.papers.omnifc.battery_tables import INTRO as PUBLIC_DATA
+from pipelines.papers.omnifc.how_many_tables import INTRO as HOW_MANY
 from pipelines.papers.omnifc.tables import INTRO as OMNIFC
 from pipelines.papers.overview import overview
 from pipelines.papers.results import difference, markdown_table, wrapped, write_page
@@ -20,6 +21,7 @@ INTROS = {
     "esfmc": ESFMC,
     "fedsc": FEDSC,
     "fk-kmeans": FK_KMEANS,
+    "how-many-clusters": HOW_MANY,
     "k-means": K_MEANS,
     "kcagc": KCAGC,
     "omnifc": OMNIFC,
