@@ -303,7 +303,7 @@ def _goals(found: Sequence[Record], data: str) -> Iterator[str]:
 
 
 def headline(records: Sequence[Record]) -> Iterator[str]:
-    """What the paper's abstract promises, and what is here instead."""
+    """Say what the paper's abstract promises, and what is here instead."""
     lines = _goals(of_kind(records, "quality"), "MNIST")
     found = [line for line in lines if _AT_BEST in line]
     if found:
