@@ -12,11 +12,13 @@ from sklearn.cluster import KMeans as LibraryKMeans
 from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import non_negative_factorization
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture as LibraryMixture
 
 from daskfc.clustering import (
     NMF,
     FullDistances,
     FuzzyCMeans,
+    GaussianMixture,
     Hierarchical,
     KMeans,
     KMedoids,
@@ -372,3 +374,23 @@ def test_fuzzy_centres_that_coincide_are_told():
     found = FuzzyCMeans(fuzziness=2.0).pooled(X, 3, 0)
     assert "centres that coincide" in found.notes[0]
     assert not FuzzyCMeans().pooled(samples(), 4, 0).notes
+
+
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**-12, 2.0**20])
+@pytest.mark.parametrize("covariance", ["full", "tied", "spherical"])
+def test_a_mixture_does_not_depend_on_the_unit(covariance, unit):
+    """An amount added to variances would drown those of data in small units."""
+    X = samples(60, 3)
+    clusterer = GaussianMixture(covariance)
+    found, other = (clusterer.fit(RowFactors(one), 4, seed=0) for one in (X, unit * X))
+    np.testing.assert_array_equal(found.labels, other.labels)
+    assert len(np.unique(found.labels)) == 4
+
+
+def test_a_mixture_is_that_of_scikit_learn():
+    X = samples(60, 3)
+    found = GaussianMixture().fit(RowFactors(X), 4, seed=0).labels
+    reg = 1e-6 * X.var(axis=0).mean()
+    seed = integer_seed(0, "gaussian-mixture")
+    whole = LibraryMixture(4, reg_covar=reg, random_state=seed).fit_predict(X)
+    assert ari(found, whole) == 1.0

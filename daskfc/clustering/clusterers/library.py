@@ -79,7 +79,8 @@ class GaussianMixture(Clusterer):
     max_iter : int, default 100
         Iterations of one run.
     regularisation : float, default 1e-6
-        Added to the diagonal of covariances, in squared units of the data.
+        Added to the diagonal of covariances, as a share of the coordinates' mean variance: labels
+        do not depend on the data's unit.
 
     Examples
     --------
@@ -107,13 +108,13 @@ class GaussianMixture(Clusterer):
         """Return "coordinates"; see `Clusterer.needs`."""
         return "coordinates"
 
-    def _mixture(self, k: int, seed: int) -> LibraryMixture:
+    def _mixture(self, k: int, seed: int, variance: float = 1.0) -> LibraryMixture:
         return LibraryMixture(
             k,
             covariance_type=self.covariance,
             n_init=self.n_init,
             max_iter=self.max_iter,
-            reg_covar=self.regularisation,
+            reg_covar=self.regularisation * variance,
             random_state=integer_seed(seed, self.name),
         )
 
@@ -123,7 +124,7 @@ class GaussianMixture(Clusterer):
             points = np.zeros((len(points), 1))
         if len(points) == 1:  # a mixture needs two
             return Clustering(np.zeros(1, np.int64), k, {"points": points})
-        mixture = self._mixture(k, seed)
+        mixture = self._mixture(k, seed, float(points.var(axis=0).mean()) or 1.0)
         labels, notes = _quietly(mixture.fit_predict, points)
         number = in_order_of_appearance(labels, k)
         order = np.argsort(number)
