@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
 from sklearn.metrics import calinski_harabasz_score, silhouette_score
 
 from daskfc.clustering import Clustering, FullDistances, RowFactors
@@ -114,3 +116,20 @@ def test_one_cluster_or_one_for_each_sample_has_no_score(how, labels):
     found, some, _ = scored(labels, how)
     told = cluster_score(found, some, "silhouette-modularity")
     assert not np.isfinite([*told.scores, *told.parts.ravel()]).any()
+
+
+def test_a_column_of_two_values_does_not_hide_four_groups():
+    """The silhouette is largest for the two halves of the column."""
+    groups = make_blobs(
+        300, centers=4, n_features=4, cluster_std=1.5, center_box=(-6, 6), random_state=2
+    )[0]
+    X = np.column_stack([groups, np.random.default_rng(2).integers(0, 2, 300)])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    some, told = Sampled(np.arange(300), X), {}
+    for k in range(2, 13):
+        labels = KMeans(k, n_init=5, random_state=0).fit_predict(X)
+        found = Clustered(Clustering(labels, k, decisive=np.zeros(k)), None)
+        message = cluster_score(found, some, "silhouette-modularity")
+        told[k] = float(message.scores[0]), float(message.parts[0, 0])
+    assert max(told, key=lambda k: told[k][1]) == 2
+    assert max(told, key=lambda k: told[k][0]) == 8  # each group, with each of the values
