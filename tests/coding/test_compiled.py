@@ -84,9 +84,10 @@ def test_reduce_long(both, p):
 
 @pytest.mark.parametrize(("p", "dtype"), [(251, np.uint8), (227, np.uint8), (16777213, np.uint32)])
 def test_norms(both, p, dtype):
-    z = np.random.default_rng(0).integers(0, p, (6, 5000)).astype(dtype)
+    width = 70_000 if dtype is np.uint8 else 5000  # of three parts, and of two
+    z = np.random.default_rng(0).integers(0, p, (6, width)).astype(dtype)
     z[0], z[1], z[2] = p - 1, p // 2, p // 2 + 1
-    z[3] = p // 3 + 1 + np.arange(5000) % 7 % 2  # odd and even sums
+    z[3] = p // 3 + 1 + np.arange(width) % 7 % 2  # odd and even sums
     expected = [sum(int(x) ** 2 for x in row) % p for row in z.tolist()]
     norms = both(lambda: compiled.squared_norms(z, p))
     assert norms.tolist() == expected
