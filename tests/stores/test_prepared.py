@@ -1,6 +1,7 @@
 """What a column of words weighs beside one of numbers, against a slow count of differences."""
 
 import math
+import tracemalloc
 from itertools import combinations
 
 import numpy as np
@@ -8,9 +9,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.preprocessing import StandardScaler, normalize
 
 from daskfc.errors import StoreError
+from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.store.fitted_steps import HEIGHT
 from daskfc.stores.store.prepared import PreparedStore
@@ -155,3 +158,26 @@ def test_a_code_of_the_largest_number_is_refused_where_no_step_takes_it(step):
     found = prepared(table, [ONE_HOT, step]).rows(0, 40)
     assert np.isfinite(found).all()
     assert found.max() <= max(120.0, np.log(largest))
+
+
+@pytest.mark.parametrize(("n", "d", "neighbours"), [(3000, 200, 8), (3000, 20, 60)])
+def test_what_filtering_over_the_graph_takes_is_foreseen(n, d, neighbours, tmp_path):
+    """The more of columns in one store, and of edges in the other."""
+    url, X = f"{tmp_path}/a.zarr", np.random.default_rng(0).normal(size=(n, d))
+    edges = sparse.random_array((n, n), density=neighbours / n, rng=0)
+    write_store(url, "a", X, [f"s{i}" for i in range(n)], graph=edges + edges.T, dtype="float64")
+    store = ClientStore.open(url)
+    smooth = {"step": "smooth", "order": 3, "filter": "agc"}
+    found = PreparedStore.of(store, [smooth])
+    tracemalloc.start()
+    found.rows(0, 10)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    table = 8 * n * d  # which a plan counts for every store
+    assert peak <= table + found.smoothing_bytes <= 1.5 * peak
+    assert store.smoothing_bytes == PreparedStore.of(store, []).smoothing_bytes == 0
+    plain, planned = Rehearsal({"a": store}, {}), Rehearsal({"a": found}, {})
+    for one in (plain, planned):
+        one.foresee({"a": 7, "server": 5}, "a step")
+    assert planned.memory["a"][0] - plain.memory["a"][0] == found.smoothing_bytes
+    assert planned.memory["server"] == plain.memory["server"] == (5, "a step")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+_TABLES, _EDGE = 4, 96  # measured: copies of all rows, and bytes of an edge, while it filters
+
+
 class PreparedStore(ClientStore):
     """A store whose rows are prepared; made by `of`."""
 
@@ -58,6 +61,12 @@ class PreparedStore(ClientStore):
         from daskfc.stores.store.lazy_rows import lazy_dataset  # as there
 
         return lazy_dataset(self, chunks, prepared=True)
+
+    @property
+    def smoothing_bytes(self) -> int:
+        """See `ClientStore`."""
+        table = 8 * self.n_samples * self.n_features
+        return 0 if self._smoothed is None else _TABLES * table + _EDGE * self.n_edges
 
     def rows_of_any_size(self, start: int, stop: int) -> np.ndarray:
         """Read rows, and prepare them; see `ClientStore.rows`."""
