@@ -1,7 +1,6 @@
 """``daskfc suggest``: which methods fit a storage."""
 
 import json
-import re
 import shlex
 import textwrap
 from pathlib import Path
@@ -14,24 +13,21 @@ from daskfc.cli.terminal.exits import exits, signals_as_interrupt
 from daskfc.cli.terminal.output import print_table, stdout_console
 from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
-from daskfc.runs import Proposal, Suggestion, Tried, try_out
+from daskfc.runs import Suggestion, Tried, try_out
 from daskfc.runs import suggest as suggest_for
 from daskfc.runs.planning.suggestion import Learns
 
 _FIGURES = ("modularity", "silhouette", "stability")
 
 
-def _file_of(number: int, one: Proposal) -> str:
-    return f"{number}-{re.sub(r'[^a-z0-9]+', '-', one.name.lower())}.yaml"
-
-
 def _written(found: Suggestion, folder: Path) -> list[Path]:
     """Write every proposal as a pipeline file; InvalidInput before the first if one is there."""
-    paths = [folder / _file_of(i, one) for i, one in enumerate(found.proposals, start=1)]
+    paths = [folder / f"{i}-{one.slug}.yaml" for i, one in enumerate(found.proposals, start=1)]
     there = [path for path in paths if path.exists()]
     if there:
         raise InvalidInput(f"{there[0]} is there already. Remove it, or name another folder.")
-    folder.mkdir(parents=True, exist_ok=True)
+    if paths:
+        folder.mkdir(parents=True, exist_ok=True)
     for path, one in zip(paths, found.proposals, strict=True):
         about = "\n".join(f"# {line}" for line in textwrap.wrap(one.why, 96))
         text = yaml.safe_dump(dict(one.pipeline), sort_keys=False, allow_unicode=True)
@@ -41,9 +37,9 @@ def _written(found: Suggestion, folder: Path) -> list[Path]:
 
 def _print(found: Suggestion, paths: list[Path], storage: str) -> None:
     console = stdout_console()
-    console.print(f"{found.storage}\n", markup=False)
+    console.print(found.storage, markup=False)
     for number, one in enumerate(found.proposals, start=1):
-        console.print(f"{number}. {one.name} ({one.pipeline['method']}). {one.why}", markup=False)
+        console.print(f"\n{number}. {one.name} ({one.pipeline['method']}). {one.why}", markup=False)
     for name, why in found.left_out.items():
         console.print(f"\nNot {name}: {why}", markup=False)
     if paths:
@@ -56,6 +52,9 @@ def _print(found: Suggestion, paths: list[Path], storage: str) -> None:
 def _print_tried(found: Suggestion, tried: Tried) -> None:
     rows = []
     for one, done in zip(found.proposals, tried.runs, strict=True):
+        if done is None:
+            rows.append([one.name, *[""] * 5, "failed"])
+            continue
         quality = done.summary["quality"]
         told = ["" if quality.get(key) is None else f"{quality[key]:.3f}" for key in _FIGURES]
         noise = f"{quality['noise']:.0%}" if quality["noise"] else ""
@@ -118,11 +117,11 @@ def suggest(
                 where: dict[str, Any] = {"storage": storage, "cluster": cluster}
                 tried = try_out(found, **where, runs_dir=runs_dir, progress=progress)
         if as_json:
-            told = found.as_dict()
+            told = {**found.as_dict(), "files": [str(path) for path in paths]}
             if tried is not None:
                 told["tried"] = {
-                    "runs": [str(one.folder) for one in tried.runs],
-                    "taken": found.proposals[tried.taken].name,
+                    "runs": [None if one is None else str(one.folder) for one in tried.runs],
+                    "taken": None if tried.taken is None else found.proposals[tried.taken].name,
                     "why": tried.why,
                 }
             click.echo(json.dumps(told, ensure_ascii=False))

@@ -17,7 +17,7 @@ def suggested(daskfc, tmp_path, storage):
 def test_what_fits_is_told_and_nothing_runs(suggested):
     result = suggested("--server-learns", "sums")
     assert result.exit_code == 0, result.output
-    assert "3 clients hold different samples with the same columns: 150 samples" in result.stdout
+    assert "3 clients hold samples with the same columns, each its own: 150" in result.stdout
     for number, method in enumerate(["FederatedKMeans", "FederatedKernelKMeans"], start=1):
         assert any(
             line.startswith(f"{number}. ") and method in line for line in result.stdout.splitlines()
@@ -29,6 +29,8 @@ def test_what_does_not_fit_is_told_with_its_reason(suggested):
     result = suggested("--server-learns", "nothing")
     assert result.exit_code == 0, result.output
     assert "Not k-means on shares: where nobody learns anything" in result.stdout
+    assert suggested("--server-learns", "nothing", "--write", "own").exit_code == 0
+    assert not Path("own").exists()
 
 
 def test_pipelines_are_written_once(suggested):

@@ -28,7 +28,7 @@ from daskfc.clustering.clusterers.clusterer import Clustering
 from daskfc.clustering.clusterers.fuzzy import fuzzy_partition, memberships
 from daskfc.clustering.clusterers.hierarchical import cut
 from daskfc.clustering.clusterers.nmf import factorise, spectral_start
-from daskfc.clustering.views.nearest import exact_squared_distances
+from daskfc.clustering.views.nearest import distances_of, exact_squared_distances
 from daskfc.errors import InvalidInput
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.metrics import ari
@@ -387,10 +387,19 @@ def test_a_mixture_does_not_depend_on_the_unit(covariance, unit):
     assert len(np.unique(found.labels)) == 4
 
 
+def test_columns_that_say_nothing_change_no_mixture():
+    """Distances have no place for them, and pooled samples have."""
+    X = samples(60, 3)
+    padded = np.column_stack([X, np.ones((60, 40))])
+    found = GaussianMixture(regularisation=1e-3).fit(distances_of(padded), 4, seed=0).labels
+    again = GaussianMixture(regularisation=1e-3).pooled(padded, 4, seed=0).labels
+    assert ari(found, again) == 1.0
+
+
 def test_a_mixture_is_that_of_scikit_learn():
     X = samples(60, 3)
     found = GaussianMixture().fit(RowFactors(X), 4, seed=0).labels
-    reg = 1e-6 * X.var(axis=0).mean()
+    reg = 1e-8 * X.var(axis=0).sum()
     seed = integer_seed(0, "gaussian-mixture")
     whole = LibraryMixture(4, reg_covar=reg, random_state=seed).fit_predict(X)
     assert ari(found, whole) == 1.0

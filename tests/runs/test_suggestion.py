@@ -1,5 +1,6 @@
 """What is suggested for a storage: methods that can run on it, for reasons that hold."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.runs import check_pipeline, load_pipeline, suggest, try_out
+from daskfc.runs import RunFailed, check_pipeline, load_pipeline, suggest, try_out
 from daskfc.runs.execution import trying
 from daskfc.runs.planning import suggestion as module
 from daskfc.runs.planning.suggestion import Proposal, Suggestion
@@ -70,12 +71,36 @@ def test_what_is_proposed_can_run(storage, asked, proposed, left_out, tmp_path):
 def test_who_is_too_few_for_exact_distances_hears_why(tmp_path):
     two = at(IRIS, tmp_path, partition={"scheme": "iid", "clients": 2})
     found = suggest(two)
-    assert names(found) == []
-    assert all("3 clients" in why or "at least 3" in why for why in found.left_out.values())
     assert set(found.left_out) == {"spectral", "k-means", "hdbscan"}
+    assert all("3 clients" in why or "at least 3" in why for why in found.left_out.values())
+    assert names(found) == names(suggest(two, server_learns="sums"))  # which tell less
+    nothing = suggest(two, server_learns="nothing", n_clusters=3)
+    assert names(nothing) == []
     with pytest.raises(InvalidInput, match="nothing is suggested for this storage"):
-        try_out(found, storage=two)
-    assert "k-means" in names(suggest(two, server_learns="sums"))
+        try_out(nothing, storage=two)
+
+
+def test_a_grid_is_told_from_views(tmp_path):
+    """Where the clients of each view have all samples between them."""
+    X = np.arange(96.0).reshape(24, 4)
+    cells = {"a": (slice(0, 12), [0, 1]), "b": (slice(12, 24), [0, 1]),
+             "c": (slice(0, 16), [2, 3]), "d": (slice(16, 24), [2, 3])}  # fmt: skip
+    held = {}
+    for name, (rows, columns) in cells.items():
+        url, ids = f"{tmp_path}/{name}.zarr", [f"s{i}" for i in range(24)[rows]]
+        write_store(url, name, X[rows][:, columns], ids, feature_names=[f"x{i}" for i in columns])
+        held[name] = {"store": url}
+    found = suggest({"clients": held})
+    assert found.storage.startswith("4 clients hold some columns of some samples: 24 samples, 4")
+    assert names(found) == ["spectral", "k-means", "hdbscan"]
+    assert {one.pipeline["params"]["split"] for one in found.proposals} == {"grid"}
+
+
+def test_each_clients_own_graph_is_none_that_joins_them(tmp_path):
+    graph = np.ones((20, 20))
+    found = suggest(clients(tmp_path, lambda: np.arange(60.0).reshape(20, 3) / 7, graph=graph))
+    assert "graph" not in found.storage
+    assert found.proposals[0].pipeline["prepare"] == ["standardise"]
 
 
 def store(folder, name, X, **more):
@@ -150,30 +175,65 @@ def test_stores_that_do_not_fit_together_are_refused(tmp_path):
         ([{"modularity": 0.59}, {"modularity": 0.6}], 0, "modularity: a 0.590, b 0.600"),
         ([{"modularity": 0.9, "stability": 0.1}, {"stability": 0.8}], 1, "other seeds agree most"),
         ([{"modularity": None}, {"stability": 1.0}], 0, "no figure is known of all"),
+        ([None, {"modularity": 0.1}], 1, "modularity: b 0.100"),
+        ([{"modularity": None, "sizes": {"0": 9}}, {"modularity": 0.1}], 1, "b 0.100"),
     ],
 )
 def test_which_proposal_is_taken(qualities, taken, why):
-    found, said = trying._taken(["a", "b"], qualities)
+    """A run that failed, or found fewer than two clusters, keeps no other from being taken."""
+    told = [one and {"sizes": {"0": 5, "1": 4}, **one} for one in qualities]
+    found, said = trying._taken(["a", "b"], told)
     assert found == taken
     assert why in said
     assert said.startswith(f"{'ab'[taken]}: ")
 
 
-def test_methods_without_distances_are_fitted_three_times(monkeypatch):
-    asked = []
+def test_where_no_run_found_clusters_none_is_taken():
+    assert trying._taken(["a", "b"], [None, {"sizes": {"0": 9}}])[0] is None
+
+
+@pytest.fixture
+def running(monkeypatch):
+    """Runs that keep what they were asked for, and fail where it is said."""
+    asked, failing = [], set()
 
     def run(pipeline, *, name, **where):
         asked.append((pipeline.get("seeds"), name.rpartition("-2")[0], where["storage"]))
-        return SimpleNamespace(summary={"quality": {"stability": len(asked)}})
+        if pipeline["method"] in failing:
+            raise RunFailed(Path("r"), "a party died.", False)
+        return SimpleNamespace(summary={"quality": {"sizes": {"0": 1, "1": 1},
+                                                    "stability": len(asked)}})  # fmt: skip
 
     monkeypatch.setattr(trying, "run", run)
-    found = Suggestion("", tuple(
-        Proposal(name, {"method": method, "params": {}}, "")
-        for name, method in [("k-means", "FederatedKMeans"), ("On shares", "OmniFC")]
+    return asked, failing
+
+
+def proposed(*methods, **params):
+    return Suggestion("", tuple(
+        Proposal(f"By {name}", {"method": name, "params": params}, "") for name in methods
     ))  # fmt: skip
-    tried = try_out(found, storage="s.yaml")
-    assert asked == [([0, 1, 2], "k-means", "s.yaml"), (None, "on-shares", "s.yaml")]
+
+
+def test_all_are_fitted_three_times_where_one_has_no_distances(running):
+    asked, _ = running
+    tried = try_out(proposed("FederatedKMeans", "OmniFC"), storage="s.yaml")
+    assert asked == [
+        ([0, 1, 2], "by-federatedkmeans", "s.yaml"), ([0, 1, 2], "by-omnifc", "s.yaml")
+    ]  # fmt: skip
     assert (tried.taken, len(tried.runs)) == (1, 2)
+    asked.clear()
+    try_out(proposed("OmniFC"), storage="s.yaml")
+    try_out(proposed("OmniFC", reveal="labels"), storage="s.yaml")
+    assert [seeds for seeds, *_ in asked] == [None, [0, 1, 2]]
+
+
+def test_a_run_that_breaks_off_leaves_the_others(running):
+    _, failing = running
+    failing.add("FedSC")
+    tried = try_out(proposed("FedSC", "FederatedKMeans"), storage="s.yaml")
+    assert tried.runs[0] is None
+    assert tried.taken == 1
+    assert "By FedSC failed: a party died" in tried.why
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from daskfc.stores import (
     load_storage,
     write_store,
 )
+from daskfc.stores.sources.tables import sql
 
 STAMPS = 1.65e9 + np.random.default_rng(0).uniform(0, 86400, 50)
 SMALL = np.random.default_rng(1).normal(size=50)
@@ -287,8 +288,43 @@ def test_a_code_that_means_a_gap_leaves_the_others_as_they_are(with_codes, url):
 
 @pytest.mark.parametrize("key", ["ids", "categorical"])
 def test_words_that_were_written_as_fractions_are_refused(key, tmp_path, url):
-    frame = pd.DataFrame({"code": np.array([2.0**53, 2.0**53 + 2]), "x": [1.0, 2.0]})
+    frame = pd.DataFrame({"code": np.array([2.0**53 - 1, 2.0**53]), "x": [1.0, 2.0]})
     frame.to_parquet(tmp_path / "t.parquet")
     source = {key: "code" if key == "ids" else ["code"]}
     with pytest.raises(StoreError, match="column 'code': words and ids must be text or whole"):
         add_store("a", [str(tmp_path / "t.parquet")], url, source=source)
+
+
+@pytest.mark.parametrize("ends", ["t.jsonl", "t.parquet"])
+def test_whole_numbers_without_a_sign_keep_their_digits(ends, tmp_path, url):
+    """Above 2**63, where int64 ends."""
+    codes = [2**63 + 1, None, 2**64 - 1]
+    path = tmp_path / ends
+    frame = pd.DataFrame({"code": pd.array(codes, dtype="UInt64"), "x": [1.0, 2.0, 3.0]})
+    if ends == "t.parquet":
+        frame.to_parquet(path)
+    else:
+        rows = [{"code": code, "x": x} for code, x in zip(codes, frame["x"], strict=True)]
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+    add_store("a", [str(path)], url, source={"categorical": ["code"], "missing": "keep"})
+    assert set(ClientStore.open(url).categories["code"]) == {str(2**63 + 1), str(2**64 - 1)}
+    with pytest.raises(StoreError, match="would be rounded"):
+        add_store("a", [str(path)], f"{url}-2", source={"missing": "keep"})
+
+
+def test_a_code_among_words_empties_no_other(with_codes, url):
+    """A list of numbers and words is one of words, and these were compared as float64."""
+    path, source = with_codes
+    told = {**source, "categorical": ["code"], "missing": "keep", "na_values": ["none", "0", 2**53]}
+    add_store("a", [path], url, source=told)
+    assert ClientStore.open(url).categories["code"] == tuple(str(code) for code in CODES if code)
+
+
+def test_labels_of_numbers_with_a_gap_and_later_words(tmp_path, url, monkeypatch):
+    monkeypatch.setattr(sql, "BATCH", 2)
+    with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as database, database:
+        database.execute("create table t (x real, y)")
+        database.executemany("insert into t values (?, ?)", [(1, 1), (2, None), (3, "b")])
+    source = {"sql": "select * from t", "labels": "y"}
+    with pytest.raises(StoreError, match="every sample must have a label; got none for 1 of 3"):
+        add_store("a", [str(tmp_path / "t.db")], url, source=source)

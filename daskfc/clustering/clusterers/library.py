@@ -78,9 +78,10 @@ class GaussianMixture(Clusterer):
         Runs from different k-means; the one with the largest likelihood is kept.
     max_iter : int, default 100
         Iterations of one run.
-    regularisation : float, default 1e-6
-        Added to the diagonal of covariances, as a share of the coordinates' mean variance: labels
-        do not depend on the data's unit.
+    regularisation : float, default 1e-8
+        Added to the diagonal of covariances, as a share of the samples' total variance, so that
+        labels depend on no unit of all columns. Where columns have units of their own, standardise
+        them, or the widest drowns the others.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class GaussianMixture(Clusterer):
     covariance: str = "full"
     n_init: int = 1
     max_iter: int = 100
-    regularisation: float = 1e-6
+    regularisation: float = 1e-8
 
     name: ClassVar[str] = "gaussian-mixture"
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -124,7 +125,7 @@ class GaussianMixture(Clusterer):
             points = np.zeros((len(points), 1))
         if len(points) == 1:  # a mixture needs two
             return Clustering(np.zeros(1, np.int64), k, {"points": points})
-        mixture = self._mixture(k, seed, float(points.var(axis=0).mean()) or 1.0)
+        mixture = self._mixture(k, seed, float(points.var(axis=0).sum()) or 1.0)
         labels, notes = _quietly(mixture.fit_predict, points)
         number = in_order_of_appearance(labels, k)
         order = np.argsort(number)

@@ -167,7 +167,7 @@ class PartyRules(SiteRules):
     @property
     def n_colluding(self) -> int:
         """As announced."""
-        return int(self._parameters.get("n_colluding") or 0)
+        return self._announced.n_colluding
 
     def refuse(self, refusal: Refusal) -> NoReturn:
         """Raise PolicyRefused: the site sees the whole sentence, others the rule's name only."""

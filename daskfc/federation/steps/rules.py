@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from daskfc.errors import PrivacyError
+
 _Step = TypeVar("_Step", bound=Callable[..., Any])
 
 
@@ -24,6 +26,19 @@ class Announced:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     clients: tuple[str, ...] = ()
     pseudonyms: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_colluding(self) -> int:
+        """Clients that may pool what they know with the server; PrivacyError for no number."""
+        told = self.parameters.get("n_colluding")
+        if told is None:
+            return 0
+        if isinstance(told, bool) or not isinstance(told, int) or told < 0:
+            raise PrivacyError(
+                "the 'n_colluding' that a run announces must be a whole number of at least 0. "
+                "Nothing was sent; start it by the daskfc that the parties run."
+            )
+        return told
 
 
 @dataclass(frozen=True)
@@ -55,8 +70,7 @@ def as_announced(parameter: str) -> Rule:
 at_most_honest = Rule(
     "a whole number of at least 1, and at most the number of clients that do not collude",
     lambda value, asked: (
-        isinstance(value, int)
-        and 1 <= value <= max(1, len(asked.clients) - (asked.parameters.get("n_colluding") or 0))
+        isinstance(value, int) and 1 <= value <= max(1, len(asked.clients) - asked.n_colluding)
     ),
 )
 """Of shares of noise: what each client adds is the whole over so many."""

@@ -9,8 +9,8 @@ class ClusterReport(
     Message,
     route="server → caller",
     reveals="to the caller the number of clusters, their sizes and how far they are apart, in all "
-    "and each, the smallest distances that labels depend on and how exact they are, and what was "
-    "noticed",
+    "and each, how often nearest neighbours are in one, the smallest distances that labels depend "
+    "on and how exact they are, and what was noticed",
 ):
     """The result of the clustering at the server."""
 

@@ -1,7 +1,7 @@
 """How well OmniFC's clusters fit, told from some samples' distances: scores, a report, a map.
 
 Modularity  M. Newman, M. Girvan, "Finding and evaluating community structure in networks", Physical
-            Review E 69, 2004, Eq. (5), in the graph of ten nearest neighbours. It is high where
+            Review E 69, 2004, Eq. (5), in the graph of nine nearest neighbours. It is high where
             neighbours have one label, whatever the shape of a cluster, and so compares clusterers;
             the silhouette is high where clusters are clouds far from each other.
 """
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import calinski_harabasz_score, silhouette_samples
-from sklearn.neighbors import NearestNeighbors
+from scipy import sparse
+from sklearn.metrics import calinski_harabasz_score, pairwise_distances, silhouette_samples
 
 from daskfc.clustering import (
     DistanceBlocks,
@@ -39,6 +39,7 @@ from daskfc.protocols.omnifc.messages import ClusterReport
 
 _FEWEST = 5  # ours: samples of a cluster whose silhouette is told, as sites ask of sums
 _NEIGHBOURS = 9  # as of spectral clustering, which counts the sample itself
+_TIE = 1e-7  # ours: of the largest distance; nearer ones are equal but for rounding
 
 
 @dataclass(frozen=True)
@@ -143,11 +144,14 @@ def _modularity(some: Sampled, labels: np.ndarray) -> float:
     n, k = len(labels), np.unique(labels[labels >= 0]).size
     if not 2 <= k < n:
         return np.inf
-    metric = "precomputed" if some.distances else "euclidean"
-    near = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, n - 1), metric=metric).fit(some.points)
-    graph = near.kneighbors_graph()
+    apart = some.points if some.distances else pairwise_distances(some.points)
+    last = np.partition(apart, min(_NEIGHBOURS, n - 1), axis=1)[:, min(_NEIGHBOURS, n - 1)]
+    # all that are as near as the last of them, so that no order of samples decides between ties
+    near = apart <= last[:, None] + _TIE * apart.max()
+    np.fill_diagonal(near, False)
+    graph = sparse.csr_array(near, dtype=np.float64)
     alone = labels.max() + 1 + np.arange(n)
-    return modularity(graph + graph.T, np.where(labels < 0, alone, labels))
+    return modularity(sparse.csr_array(graph + graph.T), np.where(labels < 0, alone, labels))
 
 
 def _both(some: Sampled, labels: np.ndarray) -> tuple[float, float, float]:

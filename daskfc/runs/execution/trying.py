@@ -1,27 +1,41 @@
 """Run what was suggested, and say which run to take, without labels."""
 
-import re
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
 from typing import Any
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import DaskfcError, InvalidInput
 from daskfc.runs.execution.run import Run, run
 from daskfc.runs.pipeline.parties import Progress, Source
-from daskfc.runs.planning.suggestion import Suggestion
+from daskfc.runs.planning.suggestion import Proposal, Suggestion
 
 _SEEDS = (0, 1, 2)  # of methods whose fits are compared with each other
+_FIGURES = {
+    "modularity": "its samples have their nearest neighbours most often in their own cluster",
+    "stability": "its fits with other seeds agree most",
+}
 _AS_GOOD = 0.02  # ours: figures that are nearer than this count as equal
 
 
 @dataclass(frozen=True)
 class Tried:
-    """Runs of all proposals, which of them to take, counted from 0, and why, in a sentence."""
+    """What became of all proposals.
 
-    runs: tuple[Run, ...]
-    taken: int
+    Attributes
+    ----------
+    runs : tuple of Run or None
+        In the proposals' order; None where a run broke off or was refused.
+    taken : int or None
+        Which of them to take, from 0; None where all failed.
+    why : str
+        Why, in a sentence or two, and what failed.
+    """
+
+    runs: tuple[Run | None, ...]
+    taken: int | None
     why: str
 
 
@@ -35,9 +49,10 @@ def try_out(
 ) -> Tried:
     """Run every proposal, and take the one whose clusters hold together best.
 
-    Where the server has distances, that is the largest modularity: how much more often nearest
+    Where all servers have distances, that is the largest modularity: how much more often nearest
     neighbours are in one cluster than by chance. Else it is stability: how well fits with three
-    seeds agree. Of figures within 0.02 the earlier proposal's is taken.
+    seeds agree. Of figures within 0.02 the earlier proposal's is taken. Runs with fewer than two
+    clusters have no figure, and are not taken.
 
     Parameters
     ----------
@@ -54,44 +69,46 @@ def try_out(
     ------
     InvalidInput
         Where nothing was suggested.
-    RunFailed
-        When a run breaks off.
 
     Notes
     -----
     Privacy: the runs' own, and each run is one more. No labels are looked at.
     """
-    if not suggestion.proposals:
+    proposals = suggestion.proposals
+    if not proposals:
         raise InvalidInput("nothing is suggested for this storage, so that nothing can be tried.")
-    now = datetime.now().strftime("%Y%m%d-%H%M%S")
-    runs = []
-    for one in suggestion.proposals:
-        pipeline: dict[str, Any] = dict(one.pipeline)
-        if pipeline["method"] != "OmniFC":
-            pipeline["seeds"] = list(_SEEDS)
-        name = f"{re.sub(r'[^a-z0-9]+', '-', one.name.lower())}-{now}"
-        where: dict[str, Any] = {
-            "storage": storage,
-            "cluster": cluster,
-            "runs_dir": runs_dir,
-            "name": name,
-        }
-        runs.append(run(pipeline, **where, progress=progress))
-    names = [one.name for one in suggestion.proposals]
-    return Tried(tuple(runs), *_taken(names, [one.summary["quality"] for one in runs]))
+    some = f"{datetime.now():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+    compared = all(_tells_distances(one) for one in proposals)
+    runs: list[Run | None] = []
+    failed: list[str] = []
+    for one in proposals:
+        pipeline = {**one.pipeline, **({} if compared else {"seeds": list(_SEEDS)})}
+        where: dict[str, Any] = {"storage": storage, "cluster": cluster, "runs_dir": runs_dir}
+        try:
+            runs.append(run(pipeline, **where, name=f"{one.slug}-{some}", progress=progress))
+        except DaskfcError as error:
+            runs.append(None)
+            failed.append(f"{one.name} failed: {error}")
+    qualities = [None if one is None else one.summary["quality"] for one in runs]
+    taken, why = _taken([one.name for one in proposals], qualities)
+    return Tried(tuple(runs), taken, " ".join([why, *failed]))
 
 
-def _taken(names: Sequence[str], qualities: Sequence[Any]) -> tuple[int, str]:
+def _tells_distances(one: Proposal) -> bool:
+    params = one.pipeline["params"]
+    return bool(one.pipeline["method"] == "OmniFC" and params.get("reveal") is None)
+
+
+def _taken(names: Sequence[str], qualities: Sequence[Any]) -> tuple[int | None, str]:
     """Return which proposal to take, and why."""
-    for figure, meaning in (
-        ("modularity", "its samples have their nearest neighbours most often in their own cluster"),
-        ("stability", "its fits with other seeds agree most"),
-    ):
-        values = [quality.get(figure) for quality in qualities]
-        told = [value for value in values if value is not None]
-        if len(told) < len(values):
-            continue
-        taken = next(i for i, value in enumerate(values) if value >= max(told) - _AS_GOOD)
-        listed = ", ".join(f"{n} {value:.3f}" for n, value in zip(names, values, strict=True))
-        return taken, f"{names[taken]}: {meaning} ({figure}: {listed})."
-    return 0, f"{names[0]}: the first that was suggested, as no figure is known of all."
+    there = {i: one for i, one in enumerate(qualities) if one and len(one["sizes"]) > 1}
+    for figure, meaning in _FIGURES.items():
+        told = {i: one[figure] for i, one in there.items() if one.get(figure) is not None}
+        if told and len(told) == len(there):
+            taken = next(i for i, value in told.items() if value >= max(told.values()) - _AS_GOOD)
+            listed = ", ".join(f"{names[i]} {value:.3f}" for i, value in told.items())
+            return taken, f"{names[taken]}: {meaning} ({figure}: {listed})."
+    if not there:
+        return None, "None: no run found two clusters."
+    first = next(iter(there))
+    return first, f"{names[first]}: the first of them, as no figure is known of all."

@@ -136,7 +136,7 @@ class FitShelf:
             facts["by"],
             _numbered(facts["scores"]),
             fit.ledger,
-            _numbered(facts["errors"]),
+            _numbered(facts.get("errors", {})),
             {name: _numbered(part) for name, part in facts.get("parts", {}).items()},
         )
 

@@ -1,9 +1,12 @@
 """Suggest methods for a storage: what fits its clients and what the server may learn, and why."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from daskfc.checks import integer
 from daskfc.errors import DaskfcError, InvalidInput
@@ -16,7 +19,7 @@ from daskfc.stores.store.together import Split, check_together, number_of_sample
 Learns = Literal["distances", "sums", "nothing"]
 """The most that the server may learn of samples."""
 
-_MANY = 20_000  # ours: from as many samples on, landmarks take the place of all distances
+_MANY = 200_000  # ours: from as many samples on, landmarks take the place of all distances
 _MOST_OF_TREE = 50_000  # ours: HDBSCAN reads a graph from there on, see `docs/guides/choosing.md`
 _PIXELS = 50  # ours: as many columns of small whole numbers, without words, have one unit
 
@@ -28,6 +31,11 @@ class Proposal:
     name: str
     pipeline: Mapping[str, Any]
     why: str
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a file's or a folder's."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,8 @@ def suggest(
     storage : path or mapping
         A storage file; missing stores are built. All must be readable from here.
     server_learns : {"distances", "sums", "nothing"}
-        The most that it may learn of samples: all distances, sums over all clients, or nothing.
+        The most that a method may tell it of samples: all distances, sums over all clients, or
+        nothing. Preparing features takes sums in any case, and the caller gets all labels.
     n_clusters : int, optional
         How many clusters to find, at least 2; without it a run chooses where its method can.
     progress : callable, optional
@@ -109,7 +118,7 @@ def suggest(
     Notes
     -----
     Privacy: nothing leaves a party. The caller reads what stores say of themselves: numbers, names
-    and types of columns, and, where columns differ, ids of samples; no features, and no labels.
+    and types of columns, and ids of samples; no features, and no labels.
 
     Examples
     --------
@@ -138,33 +147,50 @@ def suggest(
     loaded.ensure(progress=told, gaps=True)
     stores = loaded.open()
     facts = _facts_of(stores, n_clusters)
-    proposals, left_out = [], {}
-    for one in _proposals(facts, server_learns):
+    proposals, left_out = _checked(_proposals(facts, server_learns), facts, stores)
+    if not proposals and server_learns == "distances" and facts.split == "samples":
+        proposals, _ = _checked(_on_sums(facts), facts, stores)  # which tell less
+    return Suggestion(_in_words(facts, stores), tuple(proposals), left_out)
+
+
+def _checked(
+    every: Iterable[Proposal | tuple[str, str]], facts: _Facts, stores: Mapping[str, ClientStore]
+) -> tuple[list[Proposal], dict[str, str]]:
+    """Return the proposals that can run, and why the others cannot, by name."""
+    can_run, left_out = [], {}
+    for one in every:
         if isinstance(one, tuple):
             left_out[one[0]] = one[1]
             continue
+        sizes: dict[str, Any] = {"n_clients": facts.n_clients, "n_samples": facts.n_samples}
         try:
-            check_pipeline(
-                load_pipeline(one.pipeline),
-                n_clients=facts.n_clients,
-                n_samples=facts.n_samples,
-                stores=stores,
-            )
+            check_pipeline(load_pipeline(one.pipeline), **sizes, stores=stores)
         except DaskfcError as error:
             left_out[one.name] = str(error)
         else:
-            proposals.append(one)
-    return Suggestion(_in_words(facts, stores), tuple(proposals), left_out)
+            can_run.append(one)
+    return can_run, left_out
+
+
+def _is_grid(stores: Mapping[str, ClientStore]) -> bool:
+    """Return whether the clients of each view hold all samples between them, each once."""
+    views: dict[tuple[str, ...], list[np.ndarray]] = {}
+    for store in stores.values():
+        views.setdefault(store.feature_names, []).append(store.sample_ids())
+    of_view = [np.sort(np.concatenate(ids)) for ids in views.values()]
+    return all(np.array_equal(of_view[0], ids) for ids in of_view)
 
 
 def _facts_of(stores: Mapping[str, ClientStore], n_clusters: int | None) -> _Facts:
     split = check_together(stores)
+    if split == "views" and _is_grid(stores):
+        split = "grid"
     prepare: list[Any] = []
     if any(store.missing for store in stores.values()):
         prepare.append("impute")
     if any(store.categories for store in stores.values()):
         prepare.append("one-hot")
-    graph = all(store.has_graph for store in stores.values())
+    graph = split == "columns" and all(store.has_graph for store in stores.values())
     scaled = any(store.scaling for store in stores.values())
     pixels = all(
         store.dtype.name == "uint8" and store.n_features >= _PIXELS and not store.categories
@@ -177,17 +203,16 @@ def _facts_of(stores: Mapping[str, ClientStore], n_clusters: int | None) -> _Fac
 
 def _in_words(facts: _Facts, stores: Mapping[str, ClientStore]) -> str:
     held = {
-        "samples": "different samples with the same columns",
+        "samples": "samples with the same columns, each its own",
         "columns": "different columns of the same samples",
         "views": "views of samples, of which each client has some",
         "grid": "some columns of some samples",
     }[facts.split]
     columns = {name for store in stores.values() for name in store.feature_names}
     graph = ", joined by a graph" if facts.graph else ""
-    return (
-        f"{facts.n_clients} clients hold {held}{graph}: {facts.n_samples:,} samples, "
-        f"{len(columns):,} columns."
-    )
+    n = facts.n_clients
+    who = "One client holds" if n == 1 else f"{n} clients hold"
+    return f"{who} {held}{graph}: {facts.n_samples:,} samples, {len(columns):,} columns."
 
 
 def _proposals(facts: _Facts, learns: Learns) -> Iterator[Proposal | tuple[str, str]]:
@@ -217,13 +242,11 @@ def _pipeline(method: str, facts: _Facts, params: Mapping[str, Any]) -> dict[str
     found: dict[str, Any] = {"method": method, "params": dict(params)}
     if facts.prepare:
         found["prepare"] = list(facts.prepare)
-    if facts.split == "samples" and facts.n_clients > 1:
-        found["profiles"] = True
     return found
 
 
 def _any_shape(facts: _Facts) -> Iterator[Proposal]:
-    exact = "Labels are those of the pooled samples, exactly; the server learns all distances."
+    exact = "Labels are those of the pooled samples, exactly. The server learns all distances."
     if facts.n_samples < _MANY:
         yield Proposal(
             "spectral",
@@ -287,8 +310,9 @@ def _on_shares(facts: _Facts) -> Iterator[Proposal | tuple[str, str]]:
     yield Proposal(
         "k-means on shares",
         _omnifc(facts, "k-means", **facts.k, reveal="labels"),
-        "Three clients compute on shares, and each client learns the labels of its own samples "
-        "alone, as long as no two of the three pool what they have.",
+        "Three clients compute on shares. The server learns no distance and no sum, but for those "
+        "that prepare features, the caller the cluster of each sample under a pseudonym, and "
+        "others nothing, as long as no two of the three pool what they have.",
     )
 
 
@@ -296,22 +320,22 @@ def _of_graphs(facts: _Facts) -> Iterator[Proposal | tuple[str, str]]:
     if facts.n_clusters is None:
         yield (
             "kCAGC",
-            "over a graph no method chooses the number of clusters well. Give the number of "
-            "clusters.",
+            "over a graph the number of clusters could be chosen by stability alone, which says "
+            "little where the graph tells them apart. Give the number of clusters.",
         )
         return
     yield Proposal(
         "kCAGC",
         _pipeline("kCAGC", facts, facts.k),
-        "Clients smooth their columns over the graph and cluster them; the server learns sizes of "
-        "intersections and sums over them.",
+        "Clients smooth their columns over the graph and cluster them. The server learns which "
+        "samples are alike at each client, and all distances between these groups.",
     )
     steps = [*facts.prepare, "normalise", {"smooth": {"order": 12, "filter": "gcc"}}]
     yield Proposal(
         "smoothed columns",
         {**_omnifc(facts, "reduced-k-means", **facts.k), "prepare": steps},
-        "Labels are those of the pooled columns, smoothed over the graph, exactly; the server "
-        "learns all distances.",
+        "Labels are those of the pooled columns, smoothed over the graph, exactly. The server "
+        "learns all distances, and everybody the length of each sample.",
     )
 
 
@@ -319,7 +343,8 @@ def _of_views(facts: _Facts) -> Proposal | tuple[str, str]:
     if facts.n_clusters is None:
         return (
             "ESFMC",
-            "of views no method chooses the number of clusters. Give the number of clusters.",
+            "the number of clusters could be chosen by stability alone, with networks trained "
+            "three times for each number. Give the number of clusters.",
         )
     return Proposal(
         "ESFMC",

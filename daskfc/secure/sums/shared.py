@@ -240,7 +240,7 @@ def offered(
 
 _as_many_colluding = Rule(
     "at least the 'n_colluding' that was announced",
-    lambda value, asked: value >= (asked.parameters.get("n_colluding") or 0),
+    lambda value, asked: value >= asked.n_colluding,
 )
 """Fewer would have fewer aggregators."""
 

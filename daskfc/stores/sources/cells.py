@@ -220,7 +220,7 @@ class Cells:
         digits = text.str.fullmatch(r"[+-]?\d+").eq(True)
         self._check(
             column,
-            digits & (found.abs() > _LARGEST),
+            digits & (found.abs() >= _LARGEST),
             start,
             "features must be numeric; got one of too many digits",
             "Name the column as source.ids, or leave it out.",
@@ -320,7 +320,7 @@ def _spelt(column: pd.Series, spelling: Spelling) -> pd.Series:
 
 def check_digits(column: pd.Series, where: str) -> None:
     """Raise for words that were read as float64 and may have lost their last digits."""
-    if column.dtype.kind == "f" and (column.abs() > _LARGEST).any():
+    if column.dtype.kind == "f" and (column.abs() >= _LARGEST).any():
         raise StoreError(
             f"{where}: words and ids must be text or whole numbers; got numbers with more than 15 "
             "digits as fractions, of which some may be one. Write the column as text."

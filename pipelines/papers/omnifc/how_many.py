@@ -30,7 +30,7 @@ CANDIDATES = range(2, 13)  # as of `n_clusters: auto`
 
 @dataclass(frozen=True)
 class Part:
-    """Samples of the first classes of a data set: another set than those a rule was found on."""
+    """Samples of the first classes of a data set."""
 
     data: str
     classes: int

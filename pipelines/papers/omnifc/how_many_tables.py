@@ -14,6 +14,8 @@ CLUSTERERS: Mapping[str, Sequence[str]] = {
 }
 """The criteria of each clusterer, of which the first is the default and is made of two others."""
 
+FIRST, AS_GOOD = ("spectral", "k-means"), 0.02  # as of `daskfc.runs.try_out`
+
 INTRO = """\
 # How many clusters
 
@@ -21,7 +23,9 @@ Written by `python -m pipelines.papers.omnifc.how_many --data FOLDER`. OmniFC ov
 label skew 0.75 chooses a number of clusters from 2 to 12, as `n_clusters: auto` does, by what its
 server knows: no label is looked at. *Right* is the number of labels; *index* is the adjusted Rand
 index of labels and clusters at the number that was chosen. Samples are as published, in their own
-units; of sets with more than 1,500 samples, 1,500.
+units; of sets with more than 1,500 samples, 1,500. Of the 25 sets some are parts of one: six views
+of handwritten digits, three of a mixture, two each of BDGP, circles and Linnerud; the labels of
+diabetes and Linnerud are made of a number.
 
 Labels are no truth about clusters: where an index is near 0 even with the number of labels, no
 criterion can find what the clusterer does not see.
@@ -80,7 +84,8 @@ def _clusterers(records: Sequence[Record], sets: Sequence[str]) -> Iterator[str]
         if set(own) != set(CLUSTERERS):
             continue
         fits = {c: r["fits"][str(r["chosen"][CLUSTERERS[c][0]])] for c, r in own.items()}
-        taken = max(fits, key=lambda c: fits[c]["modularity"])
+        most = max(fit["modularity"] for fit in fits.values())
+        taken = next(c for c in FIRST if fits[c]["modularity"] >= most - AS_GOOD)
         index = [fits[c]["index"] for c in CLUSTERERS]
         means.append([*index, fits[taken]["index"], max(index)])
         cells = [f"{fits[c][key]:.3f}" for key in ("modularity", "index") for c in CLUSTERERS]
@@ -89,9 +94,10 @@ def _clusterers(records: Sequence[Record], sets: Sequence[str]) -> Iterator[str]
         return
     all_of_them = [fmean(column) for column in zip(*means, strict=True)]
     yield (
-        "The fit with the larger modularity, each with its own number of clusters: mean index "
-        f"**{all_of_them[2]:.3f}**, where k-means has {all_of_them[0]:.3f}, spectral clustering "
-        f"{all_of_them[1]:.3f}, and the better one of each set {all_of_them[3]:.3f}.\n"
+        "As `daskfc suggest --try` does, of two fits with numbers of clusters of their own the one "
+        f"with the larger modularity, spectral clustering if they differ by {AS_GOOD} at most: mean "
+        f"index **{all_of_them[2]:.3f}**. k-means for all sets has {all_of_them[0]:.3f}, spectral "
+        f"clustering for all {all_of_them[1]:.3f}, the better one of each set {all_of_them[3]:.3f}.\n"
     )
     head = [f"{key}, {c}" for key in ("modularity", "index") for c in CLUSTERERS]
     yield markdown_table(["data", *head, "taken"], rows, left=1) + "\n"
@@ -111,8 +117,9 @@ def render(records: Sequence[Record], known: Sequence[str], parts: Sequence[str]
             known,
         ),
         (
-            "Sets that were tried once, afterwards",
-            "Samples of the first classes of three sets.",
+            "Parts of sets that were tried once, afterwards",
+            "Samples of the first classes of MNIST and digits, which are among the sets above, and of "
+            "COIL-20, which is not.",
             parts,
         ),
     ):

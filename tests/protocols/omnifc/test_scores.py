@@ -64,9 +64,11 @@ def modularity_by_pairs(labels, k=9):
     np.fill_diagonal(D, np.inf)
     A = np.zeros((n, n))
     for i in range(n):
-        for j in np.argsort(D[i])[: min(k, n - 1)]:
-            A[i, j] += 1
-            A[j, i] += 1
+        last = np.sort(D[i])[min(k, n - 1) - 1]
+        for j in range(n):
+            if D[i, j] <= last * (1 + 1e-12):  # all that are as near as the last
+                A[i, j] += 1
+                A[j, i] += 1
     degrees, edges = A.sum(axis=1), A.sum()
     return sum(
         (A[i, j] - degrees[i] * degrees[j] / edges) / edges
@@ -99,6 +101,22 @@ def test_modularity_is_that_of_the_graph_of_nearest_neighbours(how, monkeypatch)
         product = silhouette * wanted if min(silhouette, wanted) > 0 else min(silhouette, wanted)
         assert told.scores == pytest.approx([product])
         assert told.parts[:, 0] == pytest.approx([silhouette, wanted])
+
+
+@pytest.mark.parametrize("values", [2, 5])
+def test_no_order_of_samples_decides_between_ties(values):
+    """Answers of a questionnaire: most distances are those of others too."""
+    chance = np.random.default_rng(values)
+    X = chance.integers(0, values, (200, 5)).astype(float)
+    labels, told = X[:, 0].astype(int) % 2, set()
+    for _ in range(5):
+        order = chance.permutation(200)
+        for some in (
+            Sampled(np.arange(200), X[order]),
+            Sampled(np.arange(200), squareform(pdist(X[order])), distances=True),
+        ):
+            told.add(round(module._modularity(some, labels[order]), 12))
+    assert len(told) == 1
 
 
 def test_what_is_worse_than_chance_is_never_better_by_being_twice_so():

@@ -7,6 +7,7 @@ from daskfc.coding import FixedPoint
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import FREE, PartyRules
+from daskfc.federation.steps.rules import at_most_honest
 from daskfc.privacy import with_noise_share
 from daskfc.secure.sums import masked, vault
 from daskfc.secure.sums.plain import plain_part
@@ -144,3 +145,17 @@ def test_a_share_of_noise_goes_where_all_shares_go(n_colluding, tmp_path):
         with pytest.raises(PrivacyError, match=f"here it may be among {n_hidden}"):
             send(noised(n_hidden + 1))
         assert send(noised(n_hidden)).noise_multiplier == 3.0
+
+
+@pytest.mark.parametrize("told", [-5, "2", [1], 1.0, True])
+def test_no_announcement_makes_less_noise(told, tmp_path):
+    """As many shares as a negative number of colluding clients would let pass."""
+    run = RunSettings("r", 0, start="s", request={"parameters": {"n_colluding": told}})
+    site = PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
+    with pytest.raises(PrivacyError, match="must be a whole number of at least 0"):
+        at_most_honest.holds(2, site._announced)
+    clients = Clients(threshold=3)
+    part = with_noise_share(np.zeros((2, 2)), sigma=6.0, sensitivity=2.0, n_shares=8)
+    ring = FixedPoint.for_bound(100.0, n_terms=5)
+    with pytest.raises(PrivacyError, match="must be a whole number of at least 0"):
+        masked.masked_part(part, clients.keys[NAMES[0]], ring, "t", site=site)

@@ -6,8 +6,8 @@ from daskfc.federation.steps.rules import Announced, Rule
 
 
 def _hides_enough(code: LagrangeCode, asked: Announced) -> bool:
-    t = asked.parameters.get("n_colluding")
-    if t is None:
+    t = asked.n_colluding
+    if asked.parameters.get("n_colluding") is None:
         t = choose_code(len(asked.clients), asked.parameters.get("n_segments"), None, 0).n_colluding
     return bool(code.n_colluding >= t)
 

@@ -102,4 +102,5 @@ def _typed(column: pd.Series, wanted: Any) -> pd.Series:
         return pd.Series([None] * len(column), dtype=wanted)
     if wanted.kind == "O" and column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")  # whole numbers that gaps made floats, beside words
-    return column.astype(wanted)
+    whole = wanted.kind == "O" and column.dtype.kind in "iu"
+    return column.astype(object).where(column.notna(), None) if whole else column.astype(wanted)

@@ -1,5 +1,6 @@
 """What sources with named columns share, from an opened file to `Samples`."""
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -20,6 +21,7 @@ KEYS_OF_TABLES = frozenset(
     "columns labels ids categorical dates date_format missing words na_values censored multiply "
     "rename pivot".split()
 )
+_WHOLE = re.compile(r"[+-]?\d+")
 _ROWS = 65536  # ours: read at a time where all of a few columns are wanted
 
 
@@ -80,9 +82,15 @@ def typed(cells: pd.DataFrame, found: pd.DataFrame | None = None) -> pd.DataFram
     for i, dtype in enumerate(found.dtypes):
         column = cells.iloc[:, i]
         there = column.dropna()
-        if dtype.kind == "f" and 0 < len(there) < len(column):
-            if all(isinstance(cell, int) and abs(cell) < 1 << 63 for cell in there):
-                found.isetitem(i, column.where(column.notna(), None).astype("Int64").array)
+        if dtype.kind != "f" or not 0 < len(there) < len(column):
+            continue
+        if all(isinstance(cell, int) for cell in there):
+            low, high = min(there), max(there)
+            kinds = {"int64": (-(1 << 63), 1 << 63), "uint64": (0, 1 << 64)}
+            held = [kind for kind, (least, end) in kinds.items() if least <= low and high < end]
+            if held:
+                own = column.where(column.notna(), None)
+                found.isetitem(i, pd.array(own.tolist(), dtype=with_gaps(held[0])))
     return found
 
 
@@ -238,12 +246,16 @@ def _emptied(column: pd.Series, codes: Collection[str]) -> pd.Series:
     """Return a column without the cells that are one of the codes, as numbers or as words."""
     numbers = pd.to_numeric(pd.Series(list(codes)), errors="coerce").dropna()
     if pd.api.types.is_numeric_dtype(column.dtype):
-        coded = column.isin(numbers)
-        if coded.any() and column.dtype.kind in "iu":  # float64 would round
-            column = column.astype(with_gaps(column.dtype.name))
-        return column.mask(coded) if coded.any() else column
+        if column.dtype.kind not in "iu":
+            coded = column.isin(numbers)
+            return column.mask(coded) if coded.any() else column
+        # in float64 two numbers of many digits may be one
+        whole = [int(code) for code in map(str, codes) if _WHOLE.fullmatch(code.strip())]
+        coded = column.isin(whole) | (column.isin(numbers) & (column.abs() < 1 << 53))
+        return column.astype(with_gaps(column.dtype.name.lower())).mask(coded)
     text = as_text(column)
-    coded = text.isin(codes) | pd.to_numeric(text, errors="coerce").isin(numbers)
+    values = pd.to_numeric(text, errors="coerce")
+    coded = text.isin([*map(str, codes)]) | (values.isin(numbers) & (values.abs() < 1 << 53))
     found = column.copy()
     found[coded] = None  # pandas 2.2 warns where `mask` does so
     return found
