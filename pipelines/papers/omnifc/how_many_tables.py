@@ -95,9 +95,10 @@ def _clusterers(records: Sequence[Record], sets: Sequence[str]) -> Iterator[str]
     all_of_them = [fmean(column) for column in zip(*means, strict=True)]
     yield (
         "As `daskfc suggest --try` does, of two fits with numbers of clusters of their own the one "
-        f"with the larger modularity, spectral clustering if they differ by {AS_GOOD} at most: mean "
-        f"index **{all_of_them[2]:.3f}**. k-means for all sets has {all_of_them[0]:.3f}, spectral "
-        f"clustering for all {all_of_them[1]:.3f}, the better one of each set {all_of_them[3]:.3f}.\n"
+        f"with the larger modularity, spectral clustering if they differ by {AS_GOOD} at most: "
+        f"mean index **{all_of_them[2]:.3f}**. k-means for all sets has {all_of_them[0]:.3f}, spectral "
+        f"clustering for all {all_of_them[1]:.3f}, the better one of each set "
+        f"{all_of_them[3]:.3f}.\n"
     )
     head = [f"{key}, {c}" for key in ("modularity", "index") for c in CLUSTERERS]
     yield markdown_table(["data", *head, "taken"], rows, left=1) + "\n"
@@ -118,8 +119,8 @@ def render(records: Sequence[Record], known: Sequence[str], parts: Sequence[str]
         ),
         (
             "Parts of sets that were tried once, afterwards",
-            "Samples of the first classes of MNIST and digits, which are among the sets above, and of "
-            "COIL-20, which is not.",
+            "Samples of the first classes of MNIST and digits, which are among the sets above, and "
+            "of COIL-20, which is not.",
             parts,
         ),
     ):
