@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from daskfc.errors import InvalidInput
 from daskfc.folders import write_once
 from daskfc.stores import ClientStore, add_store, append_store, load_storage
 from daskfc.stores.building.looking import FileLook, look_at
+from daskfc.stores.building.paths import moved
 from daskfc.stores.layout.spelling import words_apart
 from daskfc.stores.sources.cells import Fault
 from daskfc.stores.store.ranges import column_warnings
@@ -209,14 +211,14 @@ def look(file: str, client: str | None, out: str | None, **options: Any) -> None
         found = look_at(file, _source(options))
         name = client or re.sub(r"[^A-Za-z0-9_.-]", "-", Path(file.partition("?")[0]).stem)
         keys = dict(found.keys)
-        path = str(keys.get("path", "/"))
-        if out is not None and "://" not in path and path[0] not in "/~$":
-            keys["path"] = os.path.relpath(path, Path(out).parent)  # as the storage file reads it
         document = {"clients": {name: {"source": keys}}}
-        load_storage(document)
+        (known,) = (load_storage(document).clients or {}).values()
+        if out is not None and known.source is not None:
+            keys |= moved(known.source, partial(os.path.relpath, start=Path(out).parent.resolve()))
         written = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
         _show_look(found)
-        click.echo(f"The storage file:\n{written}")
+        place = " of this folder" if out is None else ""
+        click.echo(f"The storage file{place}:\n{written}")
         if out is not None:
             _write_new(Path(out), written)
         if found.faults:
