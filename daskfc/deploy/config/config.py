@@ -282,9 +282,9 @@ def load_cluster(
     elif isinstance(source, Mapping):
         content = dict(source)
     else:
+        content = read_mapping(source, "cluster", keys="the key 'cluster'")
         name = os.fspath(source)
         folder = os.path.dirname(name)
-        content = read_mapping(source, "cluster", keys="the key 'cluster'")
     try:
         config = _ADAPTER.validate_python(content)
     except ValidationError as error:

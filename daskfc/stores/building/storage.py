@@ -461,6 +461,13 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     """
     if isinstance(source, Storage):
         return source
+    given = source.values() if isinstance(source, Mapping) else [source]
+    if (data := next((one for one in given if hasattr(one, "__array__")), None)) is not None:
+        raise InvalidInput(
+            f"a storage says where data are, and holds none; got {type(data).__name__}. Try a "
+            "method on data at hand by daskfc.simulate, or write each client's by "
+            "daskfc.write_store and give the URLs."
+        )
     if isinstance(source, Mapping):
         document, where, name = dict(source), "storage", ""
     else:
