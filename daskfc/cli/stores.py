@@ -105,6 +105,7 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
 
 _FLAGS = {"ids": "id", "labels": "label", "words": "word", "na_values": "na"}
 _SETTINGS = {
+    "source.path": "FILE",
     "source.missing: keep": "--keep-missing",
     "source.header: false": "--no-header",
     "Set source.pivot.several: ": "Add as the fourth part of --pivot: ",

@@ -243,6 +243,15 @@ def test_a_look_writes_for_the_folder_to_which_a_link_leads(daskfc, tmp_path):
         assert daskfc("stores", "build", file, "--overwrite").exit_code == 0
 
 
+def test_a_file_that_cannot_be_read_is_called_what_the_command_calls_it(daskfc, tmp_path):
+    (tmp_path / "a.what").touch()
+    for file in ("a.what", "gone.csv", "gone/*.csv"):
+        result = daskfc("stores", "add", "a", file)
+        assert result.exit_code == 2
+        assert "FILE" in result.stderr
+        assert "source." not in result.stderr
+
+
 def test_a_look_lists_all_faults_and_names_flags(daskfc, tmp_path):
     rows = [f"p{i},{i},{i}.5" for i in range(20)]
     rows[3], rows[5] = "p3,three,1", "p5,five,<7"

@@ -193,8 +193,15 @@ def choice_in_words(choice: Mapping[str, Any]) -> str:
         f"{k}: {'none' if score is None else format(score, '.3f')}{errors.get(k, '')}"
         for k, score in choice["scores"].items()
     )
-    head = f"Chosen number of clusters: {choice['n_clusters']}, by {choice['by']}"
-    return f"{head}: {choice['why']}. {scores}."
+    chosen, tried = choice["n_clusters"], [int(k) for k in choice["scores"]]
+    head = f"Chosen number of clusters: {chosen}, by {choice['by']}"
+    told = f"{head}: {choice['why']}. {scores}."
+    if len(tried) > 1 and chosen == max(tried):
+        told += (
+            " It is the largest that was tried, so that more may fit better: "
+            f"n_clusters: [{min(tried)}, {2 * chosen}] looks further."
+        )
+    return told
 
 
 _FEATURES = 10  # ours: features of a profile that are in a terminal
