@@ -151,7 +151,7 @@ def test_a_run_goes_on_with_the_number_that_is_stable(start):
     for step in ("clusters", "2", "3", "4"):
         assert f">{step}</text>" in page
     assert page.count('r="5" class="fill g0"') == 1  # the chosen one, on the curve
-    assert "over 3 clusters\"" in page
+    assert 'over 3 clusters"' in page
     assert "the largest that was tried" not in page
 
 
