@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
 
-from daskfc.errors import ClusterError, EgressRefused, InvalidInput, PolicyRefused
+from daskfc.errors import ClusterError, EgressRefused, InvalidInput
 from daskfc.runs import Run, RunFailed, prepare, resume, run
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.secure.profiles import Profile
@@ -233,32 +233,6 @@ def during(monkeypatch):
         monkeypatch.setattr(FakeMethod, "fit", acting)
 
     return begin
-
-
-def test_a_failure_of_what_is_compared_says_so(start, during):
-    def refuse(model, federation):
-        if type(model) is not FakeMethod:
-            raise PolicyRefused("party 'b' refuses this by its rule 'raw'.")
-
-    during(refuse)
-    with pytest.raises(RunFailed) as got:
-        start({**PIPELINE, "compare": ["FakeRaw"]})
-    told = "FakeRaw, of the pipeline's 'compare': party 'b' refuses this by its rule 'raw'."
-    assert str(got.value) == told
-    assert Run(got.value.folder).summary["error"] == told
-
-
-def test_between_sites_a_run_waits_for_parties_that_it_does_not_start(tmp_path):
-    stages = []
-    with pytest.raises(ClusterError, match="no Dask scheduler answered"):
-        run(
-            {"method": "OmniFC", "params": {"n_clusters": 3}},
-            storage={"clients": ["a", "b", "c"]},
-            cluster={"cluster": "existing", "scheduler": "tcp://127.0.0.1:1", "connect": 1},
-            runs_dir=tmp_path / "runs",
-            progress=lambda stage, *_: stages.append(stage),
-        )
-    assert {*stages} == {"waiting for the parties"}
 
 
 def test_a_run_that_goes_on_has_no_error_any_more(start, during):
