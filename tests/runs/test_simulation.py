@@ -1,6 +1,7 @@
 """`simulate`: worker processes over arrays at hand, and D as an array."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask.array
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.spatial.distance import cdist
 
 from daskfc import Federation, OmniFC, simulate
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.federation.driver.opening import Opened
 from daskfc.federation.methods.samples import order_secret
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.building.dealt import write_dealt
@@ -72,6 +74,14 @@ def test_a_federation_is_simulated_without_any_file():
         model.predict(pd.DataFrame(TABLE))
     assert labels["client"].values.tolist() == groups.tolist()
     assert labels["sample_id"].values.astype(int).tolist() == list(range(30))
+
+
+def test_new_samples_are_read_as_those_before_were(tmp_path):
+    simulation = SimpleNamespace(folder=str(tmp_path), columns={"categorical": ["sex"]})
+    told = Opened.new_stores(simulation, {"a": TABLE.assign(sex="f"), "b": Path("b.zarr")})
+    assert told["b"] == "b.zarr"
+    assert ClientStore.open(told["a"]).categories == {"sex": ("f",)}
+    assert Opened.new_stores(simulation, {"a": TABLE.assign(sex="f")}) != told  # each call its own
 
 
 # -- what is dealt, without processes ----------------------------------------------------------
