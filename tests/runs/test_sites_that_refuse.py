@@ -4,7 +4,7 @@ import pytest
 
 from daskfc.errors import ClusterError, PolicyRefused
 from daskfc.runs import Run, RunFailed, run
-from tests.runs.fakes import PIPELINE, FakeMethod
+from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod
 
 
 def test_a_failure_of_what_is_compared_says_so(fake, storage, tmp_path, monkeypatch):
@@ -21,6 +21,17 @@ def test_a_failure_of_what_is_compared_says_so(fake, storage, tmp_path, monkeypa
     told = "FakeRaw, of the pipeline's 'compare': party 'b' refuses this by its rule 'raw'."
     assert str(got.value) == told
     assert Run(got.value.folder).summary["error"] == told
+
+
+def test_what_fails_once_all_are_compared_is_no_matter_of_theirs(
+    fake, storage, tmp_path, monkeypatch
+):
+    def refused(*_, **__):
+        raise PolicyRefused("party 'b' refuses this by its rule 'labels'.")
+
+    monkeypatch.setattr(FakeFederation, "publish", refused)
+    with pytest.raises(RunFailed, match=r"^party 'b' refuses this by its rule 'labels'\.$"):
+        run({**PIPELINE, "compare": ["FakeRaw"]}, storage=storage, runs_dir=tmp_path / "runs")
 
 
 def test_between_sites_a_run_waits_for_parties_that_it_does_not_start(tmp_path):
