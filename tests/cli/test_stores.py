@@ -243,6 +243,42 @@ def test_a_look_writes_for_the_folder_to_which_a_link_leads(daskfc, tmp_path):
         assert daskfc("stores", "build", file, "--overwrite").exit_code == 0
 
 
+def test_a_look_at_all_sites_spells_their_columns_alike(daskfc, tmp_path):
+    for name, head in {
+        "a": "patient;age;heart_rate;sex",
+        "b": "Patient,Age,HEART RATE,sex",
+        "c": "patient,AGE,sex,crp",
+    }.items():
+        mark = head[len("patient")]
+        cells = {"patient": name + "{i}", "age": "5{i}", "sex": "fm", "crp": "{i}.5"}
+        rows = [head]
+        for i in range(9):
+            told = {**cells, "heartrate": "7{i}", "sex": "fm"[i % 2]}
+            keys = [one.lower().replace("_", "").replace(" ", "") for one in head.split(mark)]
+            rows.append(mark.join(told[key].replace("{i}", str(i)) for key in keys))
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows), encoding="utf-8")
+    looked = daskfc("stores", "look", "a.csv", "b.csv", "--out", "two.yaml")
+    assert looked.exit_code == 0, looked.output
+    assert "lacks" not in looked.stdout
+    clients = yaml.safe_load((tmp_path / "two.yaml").read_text(encoding="utf-8"))["clients"]
+    renamed = {"Patient": "patient", "Age": "age", "HEART RATE": "heart_rate"}
+    assert clients["b"]["source"]["rename"] == renamed
+    assert "rename" not in clients["a"]["source"]
+    built = daskfc("stores", "build", "two.yaml")
+    assert built.exit_code == 0, built.output
+    store = ClientStore.open(str(tmp_path / "stores" / "two" / "b.zarr"))
+    assert store.feature_names == ("age", "heart_rate", "sex")
+    apart = daskfc("stores", "look", "a.csv", "c.csv")
+    assert "Note: a.csv lacks 'crp', which c.csv has." in apart.stdout
+    assert "Note: c.csv lacks 'heart_rate', which a.csv has." in apart.stdout
+    (tmp_path / "old").mkdir()
+    (tmp_path / "a.csv").rename(tmp_path / "old" / "b.csv")
+    for words in (("b.csv", "old/b.csv"), ("b.csv", "c.csv", "--client", "x")):
+        refused = daskfc("stores", "look", *words)
+        assert refused.exit_code == 2
+        assert "a client's name of its own" in refused.stderr
+
+
 def test_a_file_that_cannot_be_read_is_called_what_the_command_calls_it(daskfc, tmp_path):
     (tmp_path / "a.what").touch()
     for file in ("a.what", "gone.csv", "gone/*.csv"):
