@@ -64,19 +64,8 @@ class EgressRefused(PrivacyError):
 class PolicyRefused(PrivacyError):
     """A request that a site's policy or its record of earlier runs forbids; nothing was sent.
 
-    Parameters
-    ----------
-    told : str
-        The sentence for the requester, which names only the rule.
-    rule : str
-        The rule, as the path of its key.
-    sentence : str
-        The sentence for the site itself, with the request and the rule.
-
-    Attributes
-    ----------
-    rule, sentence : str
-        As given. They stay in the process that raised it: a copy that is pickled has neither.
+    `told` is for the requester, and names only the rule; `rule`, the path of its key, and
+    `sentence`, for the site itself, stay in the process: a copy that is pickled has neither.
     """
 
     def __init__(self, told: str, *, rule: str = "", sentence: str = "") -> None:

@@ -37,6 +37,12 @@ def check_folder_name(what: str, name: object) -> None:
         )
 
 
+def below(folder: str, path: str) -> str:
+    """Return a path that starts at a folder; `..` leaves the folder to which a link leads."""
+    whole = os.path.join(os.path.abspath(folder), path)
+    return os.path.realpath(whole) if os.pardir in path.split(os.sep) else os.path.normpath(whole)
+
+
 def make_private(path: str | os.PathLike[str]) -> Path:
     """Make a folder and missing ones above it, for their owner only; existing ones stay as is."""
     folder = Path(path)

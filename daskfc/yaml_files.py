@@ -121,6 +121,11 @@ def read_mapping(path: str | os.PathLike[str], kind: str, *, keys: str) -> dict[
 
     `keys` are those that it must have, in words; a file of another `kind` is refused.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput(
+            f"the {kind} is given as the path of a file, or as a dictionary of its content; got "
+            f"{type(path).__name__}. Give one of these."
+        )
     source = os.fspath(path)
     try:
         text = Path(path).read_text(encoding="utf-8")

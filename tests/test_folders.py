@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from daskfc.errors import InvalidInput
-from daskfc.folders import PrivateLog, check_folder_name, make_private, write_once
+from daskfc.folders import PrivateLog, below, check_folder_name, make_private, write_once
 
 
 def mode(path):
@@ -79,3 +79,17 @@ def test_names_of_folders(name):
 def test_names_that_lead_elsewhere(name):
     with pytest.raises(InvalidInput, match="the name of a run must be usable as the name of a"):
         check_folder_name("run", name)
+
+
+def test_a_path_below_a_folder_is_the_systems_and_keeps_names_of_links(tmp_path, monkeypatch):
+    """A link that is turned to another folder, as certificates are renewed, is followed later."""
+    (tmp_path / "far" / "v1").mkdir(parents=True)
+    (tmp_path / "now").symlink_to(tmp_path / "far" / "v1")
+    monkeypatch.chdir(tmp_path)
+    for path in ("ca.pem", "../ca.pem", "a/../ca.pem", str(tmp_path / "ca.pem")):
+        found = below("now", path)
+        assert os.path.isabs(found)
+        assert os.path.realpath(found) == os.path.realpath(os.path.join("now", path))
+    assert below("now", "ca.pem") == str(tmp_path / "now" / "ca.pem")
+    assert below("now", "../ca.pem") == str(tmp_path / "far" / "ca.pem")
+    assert below("", "ca.pem") == str(tmp_path / "ca.pem")

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import click
+from click.shell_completion import CompletionItem
+
+from daskfc.cli.terminal.completion import StandIn, is_completing
 
 __all__ = ["main"]
 
@@ -22,6 +25,7 @@ _MODULES: Mapping[str, str] = {
     **dict.fromkeys(("labels", "predict"), "sites.labels"),
 }
 
+_WITH_COMMANDS = {"budget", "certs", "policy", "stores"}
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "Begin": ("demo", "init", "methods", "stores", "suggest", "plan", "run"),
     "Runs": ("runs", "status", "resume", "report", "compare", "predict", "labels"),
@@ -56,7 +60,19 @@ class _Commands(Mapping[str, click.Command]):
 
 
 class _Group(click.Group):
-    """A group that lists its commands without importing them."""
+    """A group that lists and completes its commands without importing them."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; to a shell that completes, what stands in for it."""
+        if is_completing() and cmd_name in {*_MODULES} - _WITH_COMMANDS:
+            return StandIn(cmd_name, lambda: self.commands[cmd_name])
+        return super().get_command(ctx, cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that a word may become, or the options."""
+        found = [name for name in sorted(_MODULES) if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=_first_sentence(name)) for name in found]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in _GROUPS.items():

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from daskfc.cli.terminal.progress import shown_progress
 from daskfc.errors import InvalidInput
 from daskfc.folders import write_once
 from daskfc.stores import ClientStore, add_store, append_store, load_storage
-from daskfc.stores.building.looking import FileLook, look_at
+from daskfc.stores.building.looking import FileLook, look_at_all
+from daskfc.stores.building.paths import moved
 from daskfc.stores.layout.spelling import words_apart
 from daskfc.stores.sources.cells import Fault
 from daskfc.stores.store.ranges import column_warnings
@@ -103,6 +105,7 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
 
 _FLAGS = {"ids": "id", "labels": "label", "words": "word", "na_values": "na"}
 _SETTINGS = {
+    "source.path": "FILE",
     "source.missing: keep": "--keep-missing",
     "source.header: false": "--no-header",
     "Set source.pivot.several: ": "Add as the fourth part of --pivot: ",
@@ -190,39 +193,52 @@ def add(name: str, files: tuple[str, ...], store: str | None, **options: Any) ->
 
 
 @stores.command()
-@click.argument("file")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--client", help="The client's name in the YAML.  [default: the file's]")
 @click.option("--out", type=click.Path(), help="A storage file to write.")
 @_of_files
-def look(file: str, client: str | None, out: str | None, **options: Any) -> None:
+def look(files: tuple[str, ...], client: str | None, out: str | None, **options: Any) -> None:
     """Show what a file holds, guess how to read it, and list every cell that is no feature.
 
     Guesses delimiter, decimal mark, dates, ids, columns of words, codes for missing values and
     limits such as <30; what an option says is not guessed. Prints the storage file that says so,
     and writes it with --out. Values of the file are shown here and nowhere else.
 
+    Each FILE is a client's. Columns that are spelt as the first file's but for case, blanks and
+    marks are renamed so; others that not all files have are told.
+
     \b
     Example:
       daskfc stores look patients.csv --client hospital-a --out storage/hospital-a.yaml
     """  # noqa: D301 - click reads \b
     with exits(), _flags():
-        found = look_at(file, _source(options))
-        name = client or re.sub(r"[^A-Za-z0-9_.-]", "-", Path(file.partition("?")[0]).stem)
-        keys = dict(found.keys)
-        path = str(keys.get("path", "/"))
-        if out is not None and "://" not in path and path[0] not in "/~$":
-            keys["path"] = os.path.relpath(path, Path(out).parent)  # as the storage file reads it
-        document = {"clients": {name: {"source": keys}}}
-        load_storage(document)
-        written = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-        _show_look(found)
-        click.echo(f"The storage file:\n{written}")
+        looks = look_at_all(files, _source(options))
+        names = [re.sub(r"[^A-Za-z0-9_.-]", "-", Path(f.partition("?")[0]).stem) for f in files]
+        names = [client] if client and len(files) == 1 else names
+        if len({*names}) < len(names) or (client and len(files) > 1):
+            raise InvalidInput(
+                f"each file must have a client's name of its own; got {', '.join(names)} and "
+                f"--client {client or 'nowhere'}. Rename a file, or look at them one by one."
+            )
+        clients = {name: {"source": found.keys} for name, found in zip(names, looks, strict=True)}
+        for name, known in (load_storage({"clients": clients}).clients or {}).items():
+            if out is not None and known.source is not None:
+                start = Path(out).parent.resolve()
+                own = moved(known.source, partial(os.path.relpath, start=start))
+                clients[name] = {"source": {**clients[name]["source"], **own}}
+        written = yaml.safe_dump({"clients": clients}, sort_keys=False, allow_unicode=True)
+        for found in looks:
+            _show_look(found)
+            for told in looks[0].apart(found):
+                click.echo(f"Note: {told}")
+        place = " of this folder" if out is None else ""
+        click.echo(f"The storage file{place}:\n{written}")
         if out is not None:
             _write_new(Path(out), written)
-        if found.faults:
+        if bad := {found.file: len(found.faults) for found in looks if found.faults}:
             raise InvalidInput(
-                f"{found.file}: bad cells are listed above, {len(found.faults)} in all. Mend them, "
-                "or change how the file is read."
+                f"{', '.join(bad)}: bad cells are listed above, {sum(bad.values())} in all. Mend "
+                "them, or change how the file is read."
             )
 
 

@@ -1,16 +1,23 @@
 import io
+import os
 import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from daskfc.cli import main
+from daskfc.cli import _WITH_COMMANDS, main
+from daskfc.cli.terminal.completion import _METHODS
 from daskfc.cli.terminal.progress import PATIENCE_S, shown_progress
 from daskfc.federation.driver.stage import Notice, Stage
+from daskfc.runs import known_methods
+
+_ROOT = Path(__file__).parents[2]
 
 
 def commands(group=main, prefix=()):
@@ -47,6 +54,66 @@ def test_help_and_version_import_no_method_and_no_cluster():
     )
     for option in ("--help", "--version"):
         subprocess.run([sys.executable, "-c", code.format(option)], check=True)
+
+
+@pytest.fixture
+def completed(monkeypatch, tmp_path, capsys):
+    """Complete the last word of a line as a shell does; return the words."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("omnifc-1", "nightly-2", "nightly-3"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").touch()
+        os.utime(tmp_path / "runs" / name / "run.json", (int(name[-1]), int(name[-1])))
+    (tmp_path / "runs" / "other").mkdir()
+
+    def words(line):
+        monkeypatch.setenv("_DASKFC_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(shlex.split(line)) - (line[-1] != " ")))
+        with pytest.raises(SystemExit):
+            main(prog_name="daskfc")
+        return [tuple(one.split(",", 1)) for one in capsys.readouterr().out.splitlines()]
+
+    return words
+
+
+@pytest.mark.parametrize("command", ["status", "report", "resume", "audit", "card", "labels"])
+def test_a_shell_completes_names_of_runs_the_newest_first(completed, command):
+    newest = ["runs/nightly-3", "runs/nightly-2", "runs/omnifc-1"]
+    for line in (f"daskfc {command} ", f"daskfc {command} ru", f"daskfc {command} runs/"):
+        assert completed(line) == [("plain", name) for name in newest]
+    assert completed(f"daskfc {command} runs/o") == [("plain", "runs/omnifc-1")]
+    assert completed(f"daskfc {command} nig") == [("plain", name) for name in newest[:2]]
+    assert completed(f"daskfc {command} ../els")[0][0] == "file"
+    assert completed(f"daskfc {command} --out ")[0][0] == "file"
+
+
+def test_a_shell_completes_what_else_there_is(completed):
+    assert completed("daskfc compare runs/nightly-2 runs/o") == [("plain", "runs/omnifc-1")]
+    assert completed("daskfc run p.yaml --since runs/nightly-2") == [("plain", "runs/nightly-2")]
+    assert completed("daskfc run ") == [("file", "")]
+    assert completed("daskfc re") == [("plain", "report"), ("plain", "resume")]
+    assert completed("daskfc status --j") == [("plain", "--json")]
+    assert ("plain", "add") in completed("daskfc stores a")
+    assert completed("daskfc methods fedsc") == [("plain", "FedSC")]
+
+
+def test_what_completes_knows_all_methods_and_all_groups():
+    own = [name for name, kind in known_methods().items() if kind.__module__[:7] == "daskfc."]
+    assert sorted(_METHODS, key=str.casefold) == sorted(own, key=str.casefold) == list(_METHODS)
+    groups = {name for name, one in main.commands.items() if isinstance(one, click.Group)}
+    assert groups == _WITH_COMMANDS
+
+
+def test_a_tab_imports_no_command(completed):
+    code = (
+        "import sys; from daskfc.cli import main\n"
+        "try: main(prog_name='daskfc')\n"
+        "except SystemExit: assert not {'numpy', 'dask', 'rich', 'yaml'} & set(sys.modules)"
+    )
+    for line in ("daskfc status ", "daskfc s", "daskfc run pipelines/"):
+        completed(line)  # sets the shell's variables
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=_ROOT)
 
 
 def test_the_promised_commands_exist():

@@ -303,16 +303,52 @@ def test_a_unit_starts_the_script_where_the_readme_puts_it(new, tmp_path, name):
     }  # fmt: skip
     for key in model["Service"].keys() - of_party:
         assert held[key] == model["Service"][key], key
-    assert not list((tmp_path / "ca" / "parties" / "alice").glob("*.service"))
+
+
+def test_whoever_submits_has_a_timer_for_a_run_every_night(new, tmp_path):
+    assert new("start: systemd").exit_code == 0
+    own, base = tmp_path / "ca" / "parties" / "alice", "daskfc-nightly-alice"
+    found = unit((own / f"{base}.service").read_text())
+    asked = parsed(shlex.split(found["Service"]["ExecStart"])[1:])
+    assert asked["pipeline"] == "/etc/daskfc/alice/pipeline.yaml"
+    assert asked["cluster"] == "/etc/daskfc/alice/cluster.yaml"
+    assert asked["runs_dir"] == f"/var/lib/{found['Service']['StateDirectory']}/runs"
+    model = unit((CONFIGS / "systemd" / "daskfc-nightly.service").read_text("utf-8"))
+    own_lines = {
+        "ExecStart", "Environment", "StateDirectory", "CacheDirectory", "WorkingDirectory",
+        "IPAddressDeny", "IPAddressAllow",
+    }  # fmt: skip
+    for key in model["Service"].keys() - own_lines:
+        assert found["Service"][key] == model["Service"][key], key
+    timer = unit((own / f"{base}.timer").read_text())
+    assert timer["Timer"] == unit((CONFIGS / "systemd/daskfc-nightly.timer").read_text())["Timer"]
+    readme = (own / "README.md").read_text()
+    assert f"    systemctl enable --now {base}.timer\n" in readme
+    assert "    cp -R . /etc/daskfc/alice\n" in readme
+
+
+def test_without_systemd_a_timer_of_another_kind_is_told_its_command(new, tmp_path):
+    assert new().exit_code == 0
+    readme = (tmp_path / "ca" / "parties" / "alice" / "README.md").read_text()
+    (line,) = re.findall(r"    daskfc (run .*--run-key.*)", readme)
+    asked = parsed(shlex.split(line))
+    assert (asked["run_key"], asked["resume_or_start"]) == ("nightly-{date}", True)
+    told = "When the scheduler ends, this does too"
+    found = (tmp_path / "ca" / "parties").glob("*/README.md")
+    assert {file.parent.name for file in found if told in file.read_text()} == {*ROLES} - {
+        "scheduler", "alice",
+    }  # fmt: skip
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_takes_a_unit(new, tmp_path):
     new("start: systemd")
-    ours = tmp_path / "daskfc-1e4.service"
-    text = (tmp_path / "ca" / "parties" / "1e4" / ours.name).read_text()
-    ours.write_text(text.replace("/etc/daskfc/1e4/start.sh", "/bin/true"))
-    told = ["systemd-analyze", "verify", str(ours)]
+    told = ["systemd-analyze", "verify"]
+    for file in (tmp_path / "ca" / "parties").glob("*/daskfc-*"):
+        text = re.sub(r"=\S*(/start\.sh|/daskfc run)", "=/bin/true", file.read_text())
+        (tmp_path / file.name).write_text(text)
+        told.append(str(tmp_path / file.name))
+    assert len(told) == 2 + len(ROLES) + 1  # a timer beside the nightly run
     done = subprocess.run(told, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -204,16 +204,88 @@ def test_a_look_writes_the_storage_file(daskfc, tmp_path):
     assert "s.yaml is there already" in again.stderr
 
 
-@pytest.mark.filterwarnings("default::daskfc.stores.building.paths.StoragePathWarning")
-def test_a_path_of_the_working_directory_is_told_as_a_note(daskfc, tmp_path):
-    (tmp_path / "a.csv").write_text("x\n1\n2\n")
-    (tmp_path / "storage").mkdir()
-    (tmp_path / "storage" / "s.yaml").write_text("clients: {a: {source: {path: a.csv}}}")
-    result = daskfc("stores", "build", "storage/s.yaml")
-    assert result.exit_code == 0, result.output
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("Note: storage/s.yaml: relative paths start at the folder of this file")
-    assert line.endswith("Write '../a.csv'.")
+def test_a_look_writes_the_path_of_a_database_and_of_labels(daskfc, tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "lab.db")) as database:
+        database.execute("create table lab as select 1.5 as x, 2 as y union all select 2.5, 3")
+        database.commit()
+    (tmp_path / "deep" / "storage").mkdir(parents=True)
+    for name, file in (
+        ("uri", "sqlite:///lab.db"),
+        ("path", "lab.db"),
+        ("whole", f"sqlite:///{tmp_path}/lab.db"),
+    ):
+        out = f"deep/storage/{name}.yaml"
+        looked = daskfc("stores", "look", file, "--sql", "select * from lab", "--out", out)
+        assert looked.exit_code == 0, looked.output
+        built = daskfc("stores", "build", out)
+        assert built.exit_code == 0, built.output
+    written = yaml.safe_load((tmp_path / "deep/storage/uri.yaml").read_text(encoding="utf-8"))
+    assert written["clients"]["lab"]["source"]["uri"] == "sqlite:///../../lab.db"
+    whole = yaml.safe_load((tmp_path / "deep/storage/whole.yaml").read_text(encoding="utf-8"))
+    assert whole["clients"]["lab"]["source"]["uri"] == f"sqlite:///{tmp_path}/lab.db"
+    (tmp_path / "images").write_bytes(b"\0\0\x08\x02\0\0\0\2\0\0\0\3" + bytes(range(6)))
+    (tmp_path / "kinds").write_bytes(b"\0\0\x08\x01\0\0\0\2\0\1")
+    idx = ("--format", "idx", "--label", "kinds", "--out", "deep/storage/idx.yaml")
+    looked = daskfc("stores", "look", "images", *idx)
+    assert looked.exit_code == 0, looked.output
+    built = daskfc("stores", "build", "deep/storage/idx.yaml")
+    assert built.exit_code == 0, built.output
+
+
+def test_a_look_writes_for_the_folder_to_which_a_link_leads(daskfc, tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    (tmp_path / "far" / "away" / "storage").mkdir(parents=True)
+    (tmp_path / "storage").symlink_to(tmp_path / "far" / "away" / "storage")
+    looked = daskfc("stores", "look", "a.csv", "--out", "storage/s.yaml")
+    assert looked.exit_code == 0, looked.output
+    assert "path: ../../../a.csv" in looked.stdout
+    for file in ("storage/s.yaml", "far/away/storage/s.yaml"):
+        assert daskfc("stores", "build", file, "--overwrite").exit_code == 0
+
+
+def test_a_look_at_all_sites_spells_their_columns_alike(daskfc, tmp_path):
+    for name, head in {
+        "a": "patient;age;heart_rate;sex",
+        "b": "Patient,Age,HEART RATE,sex",
+        "c": "patient,AGE,sex,crp",
+    }.items():
+        mark = head[len("patient")]
+        cells = {"patient": name + "{i}", "age": "5{i}", "sex": "fm", "crp": "{i}.5"}
+        rows = [head]
+        for i in range(9):
+            told = {**cells, "heartrate": "7{i}", "sex": "fm"[i % 2]}
+            keys = [one.lower().replace("_", "").replace(" ", "") for one in head.split(mark)]
+            rows.append(mark.join(told[key].replace("{i}", str(i)) for key in keys))
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows), encoding="utf-8")
+    looked = daskfc("stores", "look", "a.csv", "b.csv", "--out", "two.yaml")
+    assert looked.exit_code == 0, looked.output
+    assert "lacks" not in looked.stdout
+    clients = yaml.safe_load((tmp_path / "two.yaml").read_text(encoding="utf-8"))["clients"]
+    renamed = {"Patient": "patient", "Age": "age", "HEART RATE": "heart_rate"}
+    assert clients["b"]["source"]["rename"] == renamed
+    assert "rename" not in clients["a"]["source"]
+    built = daskfc("stores", "build", "two.yaml")
+    assert built.exit_code == 0, built.output
+    store = ClientStore.open(str(tmp_path / "stores" / "two" / "b.zarr"))
+    assert store.feature_names == ("age", "heart_rate", "sex")
+    apart = daskfc("stores", "look", "a.csv", "c.csv")
+    assert "Note: a.csv lacks 'crp', which c.csv has." in apart.stdout
+    assert "Note: c.csv lacks 'heart_rate', which a.csv has." in apart.stdout
+    (tmp_path / "old").mkdir()
+    (tmp_path / "a.csv").rename(tmp_path / "old" / "b.csv")
+    for words in (("b.csv", "old/b.csv"), ("b.csv", "c.csv", "--client", "x")):
+        refused = daskfc("stores", "look", *words)
+        assert refused.exit_code == 2
+        assert "a client's name of its own" in refused.stderr
+
+
+def test_a_file_that_cannot_be_read_is_called_what_the_command_calls_it(daskfc, tmp_path):
+    (tmp_path / "a.what").touch()
+    for file in ("a.what", "gone.csv", "gone/*.csv"):
+        result = daskfc("stores", "add", "a", file)
+        assert result.exit_code == 2
+        assert "FILE" in result.stderr
+        assert "source." not in result.stderr
 
 
 def test_a_look_lists_all_faults_and_names_flags(daskfc, tmp_path):

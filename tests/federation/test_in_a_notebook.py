@@ -132,6 +132,8 @@ def test_without_stores_the_clients_own_samples_are_labelled(federation, monkeyp
     for method in (Above(18), AboveOfCaller(18)):
         labels = method.fit(federation).labels_
         assert method.predict(federation).identical(labels)
+        with pytest.raises(InvalidInput, match=r"got list of client 'client-1'. Write them"):
+            method.predict(federation, {"client-1": [[1.0]]})
     there = Contract(columns=federation.contract.columns, builds=federation.contract.builds)
     monkeypatch.setattr(federation, "_contract", there)  # whose stores only their sites can read
     with pytest.raises(InvalidInput, match=r"got none.*read labels_ for the samples of fit"):

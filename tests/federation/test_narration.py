@@ -50,10 +50,23 @@ def test_lines_are_json_where_a_program_reads_them():
     narration = Narration("Zoë", told="json", stream=stream)
     narration.say('holds "1"')
     narration.begins("0123456789abcdef")
-    first, second = map(json.loads, stream.getvalue().splitlines())
+    narration.begins("fedcba", "nightly-2026-03-01")
+    first, second, third = map(json.loads, stream.getvalue().splitlines())
     assert abs(datetime.fromisoformat(first.pop("time")) - datetime.now(UTC)) < timedelta(minutes=9)
-    assert first == {"party": "Zoë", "run": None, "message": 'holds "1"'}
-    assert second["run"] == "0123456789abcdef"
+    assert first == {"party": "Zoë", "run": None, "id": None, "message": 'holds "1"'}
+    assert (second["run"], second["id"]) == (None, "0123456789abcdef")
+    assert (third["run"], third["id"]) == ("nightly-2026-03-01", "fedcba")
+
+
+def test_lines_have_the_name_that_the_run_has_where_it_was_started():
+    def narrate(narration):
+        narration.begins("0123456789abcdef", "nightly-2026-03-01")
+        narration.begins("0123456789abcdef")
+
+    assert told(narrate) == [
+        "a nightly-2026-03-01: run 0123456789abcdef begins",
+        "a 01234567: run 0123456789abcdef begins",
+    ]
 
 
 def test_nothing_is_told_unless_asked_for():

@@ -22,6 +22,7 @@ from daskfc.runs import RunFailed, check_pipeline, load_pipeline, resume, run
 from daskfc.runs.execution.choice import choose_n_clusters
 from daskfc.runs.pipeline.methods import candidates_of
 from daskfc.runs.report.report import report_html
+from daskfc.runs.report.table import choice_in_words
 from daskfc.testing.federation import stores_of
 from tests.runs.fakes import FakeMethod, party_error
 
@@ -151,6 +152,18 @@ def test_a_run_goes_on_with_the_number_that_is_stable(start):
     for step in ("clusters", "2", "3", "4"):
         assert f">{step}</text>" in page
     assert page.count('r="5" class="fill g0"') == 1  # the chosen one, on the curve
+    assert 'over 3 clusters"' in page
+    assert "the largest that was tried" not in page
+
+
+def test_the_largest_that_was_tried_is_told_to_be_that():
+    choice = {"n_clusters": 12, "by": "gap", "why": "w", "scores": {"2": 0.1, "12": 0.2}}
+    assert choice_in_words(choice).endswith(
+        "It is the largest that was tried, so that more may fit better: n_clusters: [2, 24] looks "
+        "further."
+    )
+    assert choice_in_words({**choice, "n_clusters": 2}).endswith("2: 0.100, 12: 0.200.")
+    assert choice_in_words({**choice, "scores": {"12": 0.2}}).endswith(" 12: 0.200.")
 
 
 def test_seeds_of_stability_can_be_given(start):

@@ -55,8 +55,8 @@ def summary():
     }  # fmt: skip
 
 
-def printed(summary):
-    console = Console(file=io.StringIO(), width=120)
+def printed(summary, width=120):
+    console = Console(file=io.StringIO(), width=width)
     print_summary(summary, "runs/a", console)
     return console.file.getvalue()
 
@@ -69,6 +69,18 @@ def test_the_table_tells_all_that_was_promised(summary):
         "the server learns [all] distances",
     ):  # fmt: skip
         assert words in text, words
+
+
+def test_no_name_of_a_message_is_cut_in_a_terminal_of_80(summary):
+    rows = [ledger_row(message="PseudonymousSamples", protection="plain", wire_bytes=831_000)]
+    narrow = {**summary, "communication": communication_of(ledger_frame(Ledger(rows)))}
+    lines = {width: printed(narrow, width).splitlines() for width in (80, 92)}
+    for told in lines.values():
+        (line,) = (one for one in told if "PseudonymousSamples" in one)
+        assert "client → server" in line
+    wire = {width: "831.0 kB" in "".join(told) for width, told in lines.items()}
+    assert wire == {80: False, 92: True}
+    assert max(map(len, lines[80])) <= 80
 
 
 def test_a_failed_run_is_one_line_and_a_way_out(summary):

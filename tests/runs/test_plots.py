@@ -90,6 +90,11 @@ def test_a_map_has_a_dot_a_sample_in_the_colour_of_its_cluster(plots):
     assert found["cluster 0"].get_sizes().tolist() == [3]
 
 
+def test_the_figures_themselves_draw_the_map(plots):
+    dots = [collection.get_offsets().data.tolist() for collection in plots(s=3).collections]
+    assert dots == [one.get_offsets().data.tolist() for one in plots.map().collections]
+
+
 def test_sizes_are_the_clusters_of_each_client(plots):
     ax = plots.sizes()
     assert lengths(ax, "get_height") == [5, 2, 1, 7]

@@ -134,7 +134,7 @@ def test_the_terminal_shows_the_clusters():
         "communication": {"by_message": {}, "messages": 0, "payload_bytes": 0, "wire_bytes": 0},
     }  # fmt: skip
     console = Console(width=90, record=True, file=StringIO())
-    console.print(summary_tables(summary, "runs/r"))
+    console.print(summary_tables(summary, "runs/r", 90))
     text = console.export_text()
     assert "and 10 more clusters" in text
     assert "adjusted Rand index 1.000 between seeds" in text

@@ -77,6 +77,7 @@ def test_key_figures_are_at_the_top(done):
 
 def test_each_number_of_a_summary_is_shown_as_it_is(done):
     record, summary = done
+    summary["timing"] = dict.fromkeys(summary["timing"], 41.7)  # such as no other number
     before = set(NUMBER.findall(told(record, summary)))
     for path in leaves(summary):
         was = summary

@@ -42,7 +42,7 @@ def test_a_notebook_shows_it_below_the_cell(done, monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     done.show()
     (frame,) = shown
-    assert frame.startswith("<iframe title=")
+    assert frame.startswith("<div><iframe title=")
     assert "&lt;h1&gt;a&lt;/h1&gt;" in frame
     assert "<script" not in frame
 

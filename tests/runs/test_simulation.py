@@ -1,6 +1,7 @@
 """`simulate`: worker processes over arrays at hand, and D as an array."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask.array
 import numpy as np
@@ -12,8 +13,9 @@ from scipy.spatial.distance import cdist
 
 from daskfc import Federation, OmniFC, simulate
 from daskfc.errors import InvalidInput, StoreError
+from daskfc.federation.driver.opening import Opened
 from daskfc.federation.methods.samples import order_secret
-from daskfc.stores import ClientStore
+from daskfc.stores import ClientStore, write_store
 from daskfc.stores.building.dealt import write_dealt
 
 X = (np.random.default_rng(0).normal(size=(30, 3)) * 64).round() / 64  # the same in float32
@@ -57,9 +59,29 @@ def test_a_federation_is_simulated_without_any_file():
     with Federation.simulate(TABLE, by=groups) as federation:
         assert type(federation) is Federation
         assert federation.clients == ("south", "north", "west")
-        labels = OmniFC(2, clusterer="kmeans").fit(federation).labels_
+        model = OmniFC(2, clusterer="kmeans").fit(federation)
+        labels = model.labels_
+        own = TABLE[groups == "north"]
+        new = model.predict(federation, {"north": own, "west": own[:0:-1]})
+    told = labels[labels["client"] == "north"].values
+    assert new.values.tolist() == [*told, *told[:0:-1]]
+    assert new["client"].values.tolist() == ["north"] * 10 + ["west"] * 9
+    with pytest.raises(InvalidInput, match="the federation is closed"):
+        model.predict(federation)
+    with pytest.raises(InvalidInput, match="the federation is closed"):
+        model.fit(federation)
+    with pytest.raises(InvalidInput, match=r"OmniFC\.predict needs a Federation; got DataFrame"):
+        model.predict(pd.DataFrame(TABLE))
     assert labels["client"].values.tolist() == groups.tolist()
     assert labels["sample_id"].values.astype(int).tolist() == list(range(30))
+
+
+def test_new_samples_are_read_as_those_before_were(tmp_path):
+    simulation = SimpleNamespace(folder=str(tmp_path), columns={"categorical": ["sex"]})
+    told = Opened.new_stores(simulation, {"a": TABLE.assign(sex="f"), "b": Path("b.zarr")})
+    assert told["b"] == "b.zarr"
+    assert ClientStore.open(told["a"]).categories == {"sex": ("f",)}
+    assert Opened.new_stores(simulation, {"a": TABLE.assign(sex="f")}) != told  # each call its own
 
 
 # -- what is dealt, without processes ----------------------------------------------------------
@@ -145,6 +167,40 @@ def test_each_client_may_give_its_own(dealt, kind):
     assert list(stores) == ["a", "7"]
     rows = [store.rows(0, store.n_samples) for store in stores.values()]
     np.testing.assert_array_equal(np.concatenate(rows), X)
+
+
+def test_variables_along_the_samples_are_features(dealt):
+    data = xr.Dataset({name: ("patient", TABLE[name]) for name in TABLE})
+    data = data.assign_coords(patient=IDS).chunk(patient=7)
+    (store,) = dealt({"a": data}).values()
+    assert store.feature_names == ("age", "dose", "rate")
+    assert store.sample_ids().tolist() == IDS
+    np.testing.assert_array_equal(store.rows(0, 30), X)
+    with pytest.raises(StoreError, match="along the samples alone; it has age, other"):
+        dealt({"b": xr.Dataset({"age": ("patient", X[:, 0]), "other": ("visit", X[:2, 0])})})
+
+
+def test_a_column_of_a_dask_table_tells_whose_samples_are(dealt):
+    table = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]").from_pandas(
+        TABLE.assign(site=GROUPS), npartitions=4
+    )
+    north, south = dealt(table, by="site").values()
+    assert north.feature_names == ("age", "dose", "rate")
+    np.testing.assert_array_equal(north.rows(0, 20), X[GROUPS == "north"])
+    np.testing.assert_array_equal(south.rows(0, 10), X[GROUPS == "south"])
+
+
+def test_what_is_wrong_with_a_table_is_told_by_keywords(dealt, tmp_path):
+    words = TABLE.assign(site="x")
+    told = "Name the column in 'categorical', as 'labels' or as 'sample_ids', or list the "
+    with pytest.raises(StoreError, match=rf"column 'site'.*{told}features in 'feature_names'\."):
+        dealt(words, clients=2)
+    with pytest.raises(StoreError, match=told):
+        write_store(str(tmp_path / "a"), "a", words)
+    gaps = TABLE.where(TABLE != TABLE.iloc[0, 0])
+    with pytest.raises(StoreError, match="or set missing='keep', and have"):
+        dealt({"b": gaps})
+    assert dealt({"c": gaps}, missing="keep")["c"].n_samples == 30
 
 
 def test_a_column_tells_whose_samples_are(dealt):

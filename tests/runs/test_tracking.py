@@ -19,16 +19,17 @@ def done(fake, storage, tmp_path):
 
 @pytest.fixture
 def client(tmp_path, monkeypatch):
-    """MLflow's client of a folder, and where that is; a database would need another package."""
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    """MLflow's client of a database in a folder, as it is by default, and where that is."""
+    monkeypatch.chdir(tmp_path)
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed (daskfc[mlflow])")
-    place = (tmp_path / "mlruns").as_uri()
+    place = f"sqlite:///{tmp_path}/mlflow.db"
     return mlflow.MlflowClient(place), place
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of MLflow's own calls of SQLAlchemy
 def test_mlflow_has_the_runs_numbers_and_its_report(done, client):
     client, place = client
-    logged = client.get_run(done.log_to_mlflow("wines", tracking_uri=place))
+    logged = client.get_run(done.log_to_mlflow("wines"))  # without any setting of MLflow's
     assert (logged.info.run_name, logged.info.status) == ("a", "FINISHED")
     summary = done.summary
     metrics = logged.data.metrics

@@ -345,6 +345,14 @@ def test_missing_client(tmp_path):
         storage.ensure()
 
 
+def test_what_holds_data_is_no_storage_file():
+    for given in (np.eye(2), {"a": np.eye(2), "b": np.eye(2)}):
+        with pytest.raises(InvalidInput, match=r"holds none; got ndarray. Try .* daskfc.simulate"):
+            load_storage(given)
+    with pytest.raises(InvalidInput, match=r"the storage is given as the path of a file.*got int"):
+        load_storage(7)
+
+
 def change(**sections):
     return {key: {**IRIS.get(key, {}), **value} for key, value in {**IRIS, **sections}.items()}
 

@@ -35,19 +35,7 @@ def clusters_by_modularity(
 ) -> Ints:
     """Return labels (n,) of the clusters of points whose modularity in a graph is largest.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, d)
-        Of which the tree of densities is made.
-    graph : csr_matrix of shape (n, n)
-        Symmetric weights of edges.
-    min_cluster_size, min_samples, n_neighbors : int
-        As HDBSCAN's.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        -1 where a sample is in no cluster.
+    HDBSCAN's tree of `points` (n, d) has the clusters; `graph` (n, n) is symmetric; -1 is noise.
     """
     n = len(points)
     if n < max(min_cluster_size, min_samples):

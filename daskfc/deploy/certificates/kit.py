@@ -52,9 +52,12 @@ def kit_of(
     issued: Issued, *, policy: str, own_key: bool = False, of: FederationList | None = None
 ) -> dict[str, str]:
     """Return the text of each file of a side, by name, with what a federation's list says."""
-    files, unit = [*KIT[issued.role][:-1]], f"daskfc-{issued.name}.service"
-    if of is not None and issued.role != "submitter":
-        files += {"systemd": [unit], "compose": ["compose.yaml"]}.get(of.start, [])
+    files, nightly = [*KIT[issued.role][:-1]], issued.role == "submitter"
+    base = f"daskfc-{'nightly-' * nightly}{issued.name}"
+    units = [f"{base}.service", f"{base}.timer"][: 1 + nightly]
+    if of is not None:
+        compose = [] if nightly else ["compose.yaml"]
+        files += {"systemd": units, "compose": compose}.get(of.start, [])
     said = {
         "issued": issued,
         "side": " ".join(dict.fromkeys((issued.role, issued.name))),
@@ -63,13 +66,13 @@ def kit_of(
         "start": "scripts" if of is None else of.start,
         "host": None if of is None else of.host_of(issued.name),
         "files": files,
-        "unit": unit,
+        "base": base,
         "names": _names,
         "version": version("daskfc"),
     }
     kit = {}
     for name in (*files, "README.md"):
-        file = "party.service" if name == unit else name
+        file = name.replace(base, "nightly" if nightly else "party") if name in units else name
         if name != "policy.yaml":
             kit[name] = _TEMPLATES.get_template(f"{file}.jinja").render(said)
         else:

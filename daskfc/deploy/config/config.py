@@ -11,6 +11,7 @@ from daskfc.checks import Section, checked, sentence_of
 from daskfc.deploy.config.dask_insides import CPU_COUNT
 from daskfc.deploy.config.values import ADDRESS, Address, Bandwidth, Bytes, Dashboard, Seconds
 from daskfc.errors import InvalidInput
+from daskfc.folders import below
 from daskfc.yaml_files import read_mapping
 
 SCHEDULER = "scheduler"
@@ -89,7 +90,7 @@ class SecurityFiles(Section):
 
     def below(self, folder: str) -> "SecurityFiles":
         """Return absolute paths; relative ones are below a folder."""
-        return SecurityFiles(**{name: _below(folder, path) for name, path in self})
+        return SecurityFiles(**{name: below(folder, path) for name, path in self})
 
 
 class SshHost(Section):
@@ -234,8 +235,8 @@ class SshCluster(Section):
         """Return the cluster to join after the start, with absolute paths of local files."""
         key = self.client_key
         start = SshStart(
-            known_hosts=_below(folder, self.known_hosts),
-            client_key=None if key is None else _below(folder, key),
+            known_hosts=below(folder, self.known_hosts),
+            client_key=None if key is None else below(folder, key),
             keepalive=self.keepalive,
             hosts=self.hosts,
         )
@@ -252,10 +253,6 @@ ClusterConfig = LocalCluster | ExistingCluster
 _ADAPTER: TypeAdapter[ClusterConfig | SshCluster] = TypeAdapter(
     Annotated[ClusterConfig | SshCluster, Field(discriminator="cluster")]
 )
-
-
-def _below(folder: str, path: str) -> str:
-    return os.path.abspath(os.path.join(folder, path))
 
 
 def _check_certified(scheduler: str | None, security: SecurityFiles | None) -> None:
@@ -285,9 +282,9 @@ def load_cluster(
     elif isinstance(source, Mapping):
         content = dict(source)
     else:
+        content = read_mapping(source, "cluster", keys="the key 'cluster'")
         name = os.fspath(source)
         folder = os.path.dirname(name)
-        content = read_mapping(source, "cluster", keys="the key 'cluster'")
     try:
         config = _ADAPTER.validate_python(content)
     except ValidationError as error:
@@ -300,7 +297,7 @@ def load_cluster(
         if config.security is not None:
             whole["security"] = config.security.below(folder)
         if config.scheduler_file is not None:
-            whole["scheduler_file"] = _below(folder, config.scheduler_file)
+            whole["scheduler_file"] = below(folder, config.scheduler_file)
         config = config.model_copy(update=whole)
     return config
 

@@ -108,6 +108,7 @@ class Federation(ServerWork):
         self._absences = Absences(self._roll_call, self.parties, opened.deadline)
         self._refusals = Refusals()
         self._contract = opened.contract
+        self.new_stores = opened.new_stores
         self.opening_ledger = Ledger([])
         opened.dask_client.subscribe_topic(REFUSALS, self._refusals.hear)
         self._finalizer = weakref.finalize(self, opened.closing.close)
@@ -185,7 +186,8 @@ class Federation(ServerWork):
         """Disconnect, and stop the processes that were started here; safe to call again."""
         self._finalizer()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse (InvalidInput) work of a federation that was closed."""
         if not self._finalizer.alive:
             raise InvalidInput(
                 "the federation is closed. Open another with Federation.local(storage) or "
@@ -261,7 +263,7 @@ class Federation(ServerWork):
         ClusterError
             When the parties are in a run of another driver, which goes on undisturbed.
         """
-        self._check_open()
+        self.check_open()
         if not isinstance(random_state, int) or random_state < 0:
             raise InvalidInput(
                 f"random_state must be a whole number of at least 0; got {random_state!r}."
@@ -351,7 +353,7 @@ class Federation(ServerWork):
         """Report the memory (bytes) that parties will need, which only a rehearsal records."""
 
     def _running(self) -> RunSettings:
-        self._check_open()
+        self.check_open()
         if self._run is None:
             raise InvalidInput("the federation is in no run; call start_run first.")
         if self._refusals.error is not None:
@@ -468,7 +470,7 @@ class Federation(ServerWork):
         """All messages of the run so far, collected from the parties that sent them."""
         if self._run is None:
             return Ledger([])
-        self._check_open()
+        self.check_open()
         run_id, session = self._run.run_id, self.session
         proof = b"" if session is None else session.signed(content_of_reading(run_id))
 
@@ -486,7 +488,7 @@ class Federation(ServerWork):
 
     def peak_memory(self) -> dict[str, int]:
         """Return the most memory (bytes) that each party's process has used since it started."""
-        self._check_open()
+        self.check_open()
         return self._roll_call.everyone(self.parties, "daskfc_peak_memory", deadline=self._deadline)
 
     def limits(self) -> dict[str, int | None]:

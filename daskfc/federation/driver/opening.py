@@ -3,9 +3,10 @@
 import os
 import re
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,6 +35,7 @@ from daskfc.federation.worker.nanny import PartyNanny
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.building.dealt import write_dealt
 
+_OF_COLUMNS = ("categorical", "dates", "missing", "words")  # of a table of new samples too
 _BESIDE_S = 300.0  # for parties beside plain workers to start, as with SSH
 
 
@@ -43,7 +45,7 @@ class Opened:
 
     `deadline` is in seconds, `limits` in bytes per party; `driver_key` is that of parties started
     here, `trusted` says what is not protected beside plain workers; `folder` has the stores of data
-    at hand.
+    at hand, and `columns` says how these are read.
     """
 
     dask_client: Client
@@ -58,6 +60,21 @@ class Opened:
     security: SecurityFiles | None = None
     trusted: str = ""
     folder: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+    def new_stores(self, given: Mapping[str, Any]) -> dict[str, str]:
+        """Return URLs of stores of new samples; a simulation writes those of data at hand."""
+        rest = {name: one for name, one in given.items() if not isinstance(one, str | os.PathLike)}
+        if rest and not self.folder:
+            name, one = next(iter(rest.items()))
+            raise InvalidInput(
+                f"new samples are given by the URL of a store, and as they are in a simulation "
+                f"alone; got {type(one).__name__} of client {name!r}. Write them with "
+                "daskfc.write_store."
+            )
+        folder = f"{self.folder}/new-{uuid.uuid4().hex}"
+        written = write_dealt(folder, rest, **self.columns) if rest else {}
+        return {name: written.get(name) or os.fspath(one) for name, one in given.items()}
 
 
 def _is_urls(storage: Any) -> bool:
@@ -145,7 +162,8 @@ def open_simulation(data: Any, *, cluster: Any = None, **dealing: Any) -> Opened
         folder = stack.enter_context(TemporaryDirectory(prefix="daskfc-simulation-"))
         opened = open_local(write_dealt(folder, data, **dealing), cluster=cluster)
         stack.callback(opened.closing.close)
-        return replace(opened, closing=stack.pop_all(), folder=folder)
+        columns = {key: dealing[key] for key in _OF_COLUMNS if key in dealing}
+        return replace(opened, closing=stack.pop_all(), folder=folder, columns=columns)
 
 
 def open_existing(

@@ -11,8 +11,8 @@ from daskfc.federation.steps.handles import Local, PerClient, Sent
 
 M = TypeVar("M", bound=Message)
 _FOR_METHODS = {
-    "cancel", "driver_key", "end_run", "fetch", "fetch_all", "foresee", "next_round",
-    "report_progress", "round", "session", "start_run", "wait",
+    "cancel", "check_open", "driver_key", "end_run", "fetch", "fetch_all", "foresee", "new_stores",
+    "next_round", "report_progress", "round", "session", "start_run", "wait",
 }  # fmt: skip
 
 

@@ -14,14 +14,14 @@ from daskfc.federation.ledger.rows import LedgerRow
 Narrates = bool | Literal["json"]
 """Whether lines are told, and if not as text, as a JSON object each."""
 
-_RUN = 8  # ours: letters of a run's id that a line of text begins with
+_ID = 8  # ours: letters of the id of a run without a name that a line of text begins with
 
 
 class Narration:
     """Lines about a party on its terminal, if `told`: names, numbers and bytes, never content."""
 
     def __init__(self, party: str, *, told: Narrates, stream: TextIO | None = None) -> None:
-        self._party, self._run = party, ""
+        self._party, self._run, self._id = party, "", ""
         self._told = told
         self._stream = stream
         self._steps: Counter[str] = Counter()
@@ -33,17 +33,20 @@ class Narration:
         if not self._told:
             return
         now = datetime.now().astimezone()
-        line = f"{now:%Y-%m-%d %H:%M:%S} {f'{self._party} {self._run[:_RUN]}'.strip()}: {words}"
+        run = self._run or self._id[:_ID]
+        line = f"{now:%Y-%m-%d %H:%M:%S} {f'{self._party} {run}'.strip()}: {words}"
         if self._told == "json":
             when = now.isoformat(timespec="milliseconds")
-            told = {"time": when, "party": self._party, "run": self._run or None, "message": words}
-            line = json.dumps(told, ensure_ascii=False)
+            told = {"time": when, "party": self._party, "run": self._run or None}
+            line = json.dumps(
+                {**told, "id": self._id or None, "message": words}, ensure_ascii=False
+            )
         print(line, file=self._stream or sys.stderr, flush=True)
 
-    def begins(self, run_id: str) -> None:
-        """Say that a run begins, and what left this party in the one before."""
+    def begins(self, run_id: str, name: str = "") -> None:
+        """Say that a start of the run `name` begins, and what left this party in the one before."""
         self.ends()
-        self._run = run_id
+        self._run, self._id = name, run_id
         self.say(f"run {run_id} begins")
 
     def ends(self) -> None:

@@ -172,14 +172,20 @@ class FederatedClusterer(FittedModel):
             stacklevel=3,
         )
 
-    def _begin(self, federation: Federation) -> None:
-        """Check the parameters and the clients' columns, and begin a run."""
+    def _check_federation(self, federation: Federation, verb: str) -> None:
+        """Refuse (InvalidInput) what is no federation that is open."""
         if not isinstance(federation, Federation):
             raise InvalidInput(
-                f"{type(self).__name__}.fit needs a Federation; got {type(federation).__name__}. "
-                "Open one with Federation.local(storage) or Federation.connect(cluster), or try it "
-                "on data at hand: with daskfc.simulate({'a': table, 'b': table}) as federation."
+                f"{type(self).__name__}.{verb} needs a Federation; got "
+                f"{type(federation).__name__}. Open one with Federation.local(storage) or "
+                "Federation.connect(cluster), or try it on data at hand: with "
+                "daskfc.simulate({'a': table, 'b': table}) as federation."
             )
+        federation.check_open()
+
+    def _begin(self, federation: Federation) -> None:
+        """Check the parameters and the clients' columns, and begin a run."""
+        self._check_federation(federation, "fit")
         self.check(len(federation.clients))
         federation.contract.check_split(self.split, type(self).__name__)
         federation.contract.check_prepared(_steps_of(federation))
@@ -302,7 +308,7 @@ class FederatedClusterer(FittedModel):
     def predict(
         self,
         federation: Federation,
-        stores: Mapping[str, str] | None = None,
+        stores: Mapping[str, Any] | None = None,
         *,
         refit: bool = False,
     ) -> xr.DataArray:
@@ -314,7 +320,8 @@ class FederatedClusterer(FittedModel):
             The parties, running. Where the model lies with them, the one of `fit` in its run.
         stores : mapping of str to str, optional
             For some clients the URL of a store with new samples, readable there, or for all where
-            each holds columns of the same samples; by default their own, where readable here.
+            each holds columns of the same samples; by default their own, where readable here. In a
+            simulation also tables and arrays, as `daskfc.simulate` takes them of each client.
         refit : bool
             Whether to fit again first where the run of `fit` is over and its model with it.
 
@@ -331,9 +338,11 @@ class FederatedClusterer(FittedModel):
         Privacy: of new samples the same is revealed as of those of `fit`, see the class.
         """
         check_is_fitted(self)
+        self._check_federation(federation, "predict")
         if stores is None:
             stores = {name: own.url for name, own in federation.contract.readable.items()}
         self._check_clients(stores, federation)
+        stores = federation.new_stores(stores)
         if not self.model_at_parties:
             self._start_run(federation)
         elif federation.run_id != self.run_id_ or not hasattr(self, "_contract"):

@@ -117,7 +117,7 @@ class Party:
         self._enter_folder()
         if begins:
             self._sweep_earlier_runs()
-        self.narration.begins(run.run_id)
+        self.narration.begins(run.run_id, run.name)
         self.counts.begins()
 
     def _enter_folder(self) -> None:

@@ -172,8 +172,8 @@ class Rehearsal(Federation):
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
-    def _check_open(self) -> None:
-        pass
+    def check_open(self) -> None:
+        """Do nothing: it is never closed."""
 
     def _running(self) -> RunSettings:
         assert self._run is not None

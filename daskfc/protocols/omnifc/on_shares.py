@@ -220,22 +220,9 @@ def begun(keys: RingKeys, shares: Shares, task: Task) -> Turn:
 
 
 class OnShares:
-    """The samples of a federation, to be clustered on shares.
+    """The samples of a federation in a run, to be clustered on shares by three `members`.
 
-    Parameters
-    ----------
-    federation : Federation
-        In a run.
-    code : LagrangeCode
-        Of which the centre of far samples is hidden.
-    clusterer : Clusterer
-        As `check_on_shares` lets it pass.
-    seed : int
-        Of the candidates of k-means, which is public.
-    tolerance, max_abs
-        As for distances.
-    members : sequence of str, optional
-        The three clients that compute.
+    `code` hides the centre of far samples, and `seed`, of the candidates of k-means, is public.
     """
 
     def __init__(

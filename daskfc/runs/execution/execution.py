@@ -44,7 +44,10 @@ def _record_failure(
 ) -> RunFailed:
     can_go_on = fits is None or fits.can_go_on
     resumable = can_go_on and not same_again(error) and (folder.path / "run.json").exists()
-    failure = RunFailed(folder.path, sentence_of(error, folder.path), resumable)
+    sentence = sentence_of(error, folder.path)
+    if fits is not None and fits.compared:
+        sentence = f"{fits.compared}, of the pipeline's 'compare': {sentence}"
+    failure = RunFailed(folder.path, sentence, resumable)
     log.error("failed: %s", failure.sentence)
     if not isinstance(error, KeyboardInterrupt):
         log.error("%s", "".join(traceback.format_exception(error)))
@@ -87,9 +90,12 @@ def execute(
     log.info("run %s begins", record["run_id"])
     try:
         pipeline = checked.pipeline
-        told(Stage("starting the workers", share=0.0), 0, 0)
+        where = record["cluster"]
+        starts = where["cluster"] == "local" or where.get("ssh") or where.get("trusted")
+        begins = "starting the workers" if starts else "waiting for the parties"
+        told(Stage(begins, share=0.0), 0, 0)
         tell = Whole(told, checked, steps_of(record, checked) if watched else {})
-        tell("starting the workers", 0, 0)
+        tell(begins, 0, 0)
         with open_federation(record, checked) as federation:
             opened = True
             tell.follow(federation)

@@ -39,7 +39,7 @@ class Fits:
         self._shelf = shelf
         self._under_way: BaseEstimator | None = None
         self._noted = True
-        self._name = ""
+        self._name = self.compared = ""  # a fit; a method of `compare` that is under way
         self._released: dict[str, list[float]] = {}  # noise multipliers, by name of the fit
 
     @property
@@ -52,10 +52,12 @@ class Fits:
         fits: list[Fit] = []
         for method, estimator in self.checked.estimators.items():
             # One folder a method: seeds share exact distances, methods share nothing.
+            self.compared = "" if method == self.checked.pipeline.method else method
             work = self.folder.path / "work" / folder_name(method)
             federation.workspace = str(work.absolute())
             for seed in self.checked.pipeline.seeds:
                 fits.append(self._kept_or_made(federation, method, estimator, seed))
+        self.compared = ""
         return fits
 
     def _kept_or_made(

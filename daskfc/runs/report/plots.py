@@ -87,6 +87,10 @@ class Plots:
         status = self._summary["status"]
         raise InvalidInput(f"run {self._name!r} has no {what}; its status is {status!r}. {way_out}")
 
+    def __call__(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
+        """Draw the map of samples, as `map` does."""
+        return self.map(ax, **options)
+
     def map(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
         """Draw the map of samples by cluster, noise in grey; options of matplotlib's scatter."""
         way_out = "Some methods' servers know nothing to draw one from; see the method's page."

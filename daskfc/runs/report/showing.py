@@ -20,8 +20,8 @@ def shown_in_notebook(page: Path) -> bool:
         return False
     text = escape(page.read_text(encoding="utf-8"), quote=True)
     frame = (
-        f'<iframe title="Report of the run" style="width: 100%; height: {_HEIGHT}px; border: 0" '
-        f'sandbox="" srcdoc="{text}"></iframe>'
+        f'<div><iframe title="Report of the run" style="width: 100%; height: {_HEIGHT}px; '
+        f'border: 0" sandbox="" srcdoc="{text}"></iframe></div>'  # IPython warns of a bare one
     )
     display.display(display.HTML(frame))
     return True

@@ -79,13 +79,18 @@ def _scores(summary: Mapping[str, Any]) -> Table:
     return titled_table(f"Agreement with the true labels ({over})", "method", *names, rows=rows)
 
 
-def _messages(summary: Mapping[str, Any]) -> Table:
-    *kinds, every = ([*row[:3], *row[4:]] for row in message_rows(summary["communication"]))
-    table = titled_table(
-        f"What left a party in one fit of {summary['method']}",
-        "message", "route", "protection", "count", "payload", "on the wire",
-        rows=kinds, right_from=3,
-    )  # fmt: skip
+_WIDE = 92  # ours: characters of a terminal with room for the bytes on the wire
+
+
+def _messages(summary: Mapping[str, Any], width: int) -> Table:
+    titles = ["message", "route", "protection", "count", "payload", "on the wire"]
+    shown = titles if width >= _WIDE else titles[:-1]
+    rows = ([*row[:3], *row[4:]] for row in message_rows(summary["communication"]))
+    *kinds, every = (row[: len(shown)] for row in rows)
+    title = f"What left a party in one fit of {summary['method']}"
+    table = titled_table(title, *shown, rows=kinds, right_from=3)
+    for column in table.columns:
+        column.no_wrap = True  # a name that is cut is no message's
     table.add_section()
     table.add_row(*every)
     return table
@@ -105,8 +110,8 @@ def _memory(summary: Mapping[str, Any]) -> Table:
     return titled_table("Peak memory", "party", "", rows=rows)
 
 
-def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType:
-    """Return a finished run's tables: scores, messages, seconds, memory, and its folder."""
+def summary_tables(summary: Mapping[str, Any], folder: object, width: int) -> RenderableType:
+    """Return a finished run's tables, for a terminal so wide: scores, messages, time, folder."""
     side = Table.grid(padding=(0, 4))
     side.add_row(_timing(summary), _memory(summary))
     head = Text.assemble(
@@ -126,7 +131,7 @@ def summary_tables(summary: Mapping[str, Any], folder: object) -> RenderableType
         parts.append(Text(f"{choice_in_words(summary['n_clusters_choice'])}\n"))
     if summary.get("profiles"):
         parts += _profiles(summary["profiles"])
-    parts += [_messages(summary), side]
+    parts += [_messages(summary, width), side]
     for what, chosen in summary.get("choices", {}).items():
         parts.append(Text(f"Chosen {what}: {chosen}\n"))
     note = summary["privacy"].get("statement")
@@ -193,8 +198,15 @@ def choice_in_words(choice: Mapping[str, Any]) -> str:
         f"{k}: {'none' if score is None else format(score, '.3f')}{errors.get(k, '')}"
         for k, score in choice["scores"].items()
     )
-    head = f"Chosen number of clusters: {choice['n_clusters']}, by {choice['by']}"
-    return f"{head}: {choice['why']}. {scores}."
+    chosen, tried = choice["n_clusters"], [int(k) for k in choice["scores"]]
+    head = f"Chosen number of clusters: {chosen}, by {choice['by']}"
+    told = f"{head}: {choice['why']}. {scores}."
+    if len(tried) > 1 and chosen == max(tried):
+        told += (
+            " It is the largest that was tried, so that more may fit better: "
+            f"n_clusters: [{min(tried)}, {2 * chosen}] looks further."
+        )
+    return told
 
 
 _FEATURES = 10  # ours: features of a profile that are in a terminal
@@ -260,7 +272,7 @@ def print_summary(summary: Mapping[str, Any], folder: object, console: Console) 
     r: failed: no disk
     """
     if summary.get("status") == "done":
-        console.print(summary_tables(summary, folder))
+        console.print(summary_tables(summary, folder, console.width))
         return
     why = f": {summary['error']}" if summary.get("error") else ""
     line = f"{summary['run_id']}: {summary['status']}{why}"

@@ -29,34 +29,14 @@ FRACTION_BITS = 12
 class Seeding:
     """k-means++ among some samples, the candidates: the best one of several starts.
 
-    Parameters
-    ----------
-    n_candidates, n_features : int
-        Sizes, which are public.
-    magnitude_bits : int
-        All features are in (-2^b, 2^b).
-    starts : tuple of tuple of int
-        Of each start the candidate that is the first centre and, for each further one, a draw in
-        [0, 4096): the first candidate at which the running sum of squared distances to the nearest
-        centre so far reaches draw / 4096 of the whole. The start with the smallest sum at its end
-        is taken, of equal ones the first.
+    `starts` has of each start the candidate that is the first centre and, for each further one, a
+    draw in [0, 4096): the first candidate at which the running sum of squared distances to the
+    nearest centre so far reaches draw / 4096 of the whole, or the first one where that is 0. The
+    start with the smallest sum at its end is taken, of equal ones the first. Exact (Arthur and
+    Vassilvitskii, "k-means++: the advantages of careful seeding", SODA 2007).
 
-    Raises
-    ------
-    InvalidInput
-        For numbers out of range.
-    OverflowRefused
-        Where running sums do not fit 64 bits.
-
-    Notes
-    -----
-    Exact. Privacy: a party sees uniform words only; candidates and `starts` are public, which
-    candidate is a centre and which start is best are not. Where all candidates are centres already,
-    the first one is taken again.
-
-    References
-    ----------
-    Arthur and Vassilvitskii, "k-means++: the advantages of careful seeding", SODA 2007.
+    Privacy: a party sees uniform words only; candidates and `starts` are public, which candidate is
+    a centre and which start is best are not.
     """
 
     n_candidates: int

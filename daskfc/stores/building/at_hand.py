@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,11 +28,27 @@ from daskfc.stores.sources.readers import open_source
 if TYPE_CHECKING:
     from dask.array import Array
 
+_KEYWORDS = {"ids": "sample_ids", "columns": "feature_names"} | {
+    name: name for name in ("categorical", "dates", "dtype", "labels")
+}
 Given: TypeAlias = (
     "np.ndarray | pd.DataFrame | xr.DataArray | xr.Dataset | Array | sparse.sparray | str "
     "| PathLike[str]"
 )
 Column: TypeAlias = "str | Sequence[Any] | np.ndarray | None"
+
+
+@contextmanager
+def told_by_keywords() -> Iterator[None]:
+    """Name Python's keywords, in place of a storage file's keys, in what data at hand raise."""
+    try:
+        yield
+    except (StoreError, InvalidInput) as error:
+        text = str(error).replace("source.missing: keep", "missing='keep'")
+        for key, word in _KEYWORDS.items():
+            text = re.sub(rf"source\.{key}\b(?!:)", f"'{word}'", text)
+        error.args = (text,)
+        raise
 
 
 def samples_at_hand(

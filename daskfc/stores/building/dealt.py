@@ -11,7 +11,7 @@ from scipy import sparse
 
 from daskfc.checks import checked
 from daskfc.errors import InvalidInput
-from daskfc.stores.building.at_hand import samples_at_hand
+from daskfc.stores.building.at_hand import samples_at_hand, told_by_keywords
 from daskfc.stores.building.building import write_samples, write_shares
 from daskfc.stores.dealing.config import LayoutConfig, PartitionConfig
 from daskfc.stores.dealing.dealing import Share, deal
@@ -25,6 +25,7 @@ _LAYOUT = ("chunk_rows", "dtype")
 _ONE_HAND = {"storage_digest": "simulation", "source_fingerprint": None}
 
 
+@told_by_keywords()
 def write_dealt(
     folder: str,
     data: Any,
@@ -119,13 +120,13 @@ def _url(folder: str, name: Any) -> str:
 def _apart(data: Any, by: Any) -> tuple[Any, np.ndarray]:
     """Return the samples without the column `by`, and the client of each of them."""
     if isinstance(by, str):
-        if not isinstance(data, pd.DataFrame) or by not in data.columns:
+        if by not in getattr(data, "columns", ()):  # a table of pandas or of Dask
             known = ", ".join(map(str, getattr(data, "columns", ()))) or "no names"
             raise InvalidInput(
                 f"'by' must be a column of the table, or one client's name a sample; got {by!r}, "
                 f"and the columns are {known}. Correct the name."
             )
-        data, by = data.drop(columns=by), data[by]
+        data, by = data.drop(columns=by), np.asarray(data[by])
     names = pd.Series(np.asarray(by))
     if names.ndim != 1 or len(names) != len(data) or names.isna().any():
         raise InvalidInput(

@@ -25,11 +25,13 @@ def samples_of_array(
     """
     gaps, spelling = missing == "keep", {}
     if isinstance(data, xr.Dataset):
+        if data.data_vars and "features" not in data and len(data.dims) == 1:  # one a feature
+            data = data.to_dataarray("feature").T.to_dataset(name="features")
         if "features" not in data:
             raise StoreError(
-                f"{where}: a Dataset must have a variable 'features' of samples and features; it "
-                f"has {', '.join(map(str, data.data_vars)) or 'none'}. Give one DataArray, as of "
-                "Dataset.to_dataarray."
+                f"{where}: a Dataset must have a variable 'features' of samples and features, or "
+                "variables along the samples alone; it has "
+                f"{', '.join(map(str, data.data_vars)) or 'none'}. Give one DataArray."
             )
         gaps = gaps or bool(data.attrs.get("missing"))
         spelling, data = data.attrs.get("words", {}), data["features"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import pandas as pd
 
 from daskfc.checks import checked
 from daskfc.errors import StoreError
+from daskfc.naming import known_name
 from daskfc.stores.building.at_hand import source_at
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import matching_files
@@ -42,6 +43,38 @@ class FileLook:
     columns: list[ColumnGuess] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     place: Callable[[int], str] = str
+
+    def _beside(self, other: FileLook) -> tuple[list[str], list[str]]:
+        """Return columns that this file alone has, and those that the other alone has."""
+        if not (self.columns and other.columns):  # of a format that names none
+            return [], []
+        own, others = ([column.name for column in one.columns] for one in (self, other))
+        return [n for n in own if n not in others], [n for n in others if n not in own]
+
+    def spelling_of(self, other: FileLook) -> dict[str, str]:
+        """Return columns of another file that differ from this file's in case and marks alone."""
+        own, others = self._beside(other)
+        return {name: known for name in others if (known := known_name(name, own)) != name}
+
+    def apart(self, other: FileLook) -> Iterator[str]:
+        """Yield in words which columns one of two files lacks."""
+        for names, having, without in zip(
+            self._beside(other), (self, other), (other, self), strict=True
+        ):
+            if names:
+                listed = ", ".join(map(repr, names))
+                yield f"{without.file} lacks {listed}, which {having.file} has."
+
+
+def look_at_all(paths: Sequence[str], given: Mapping[str, Any]) -> list[FileLook]:
+    """Look at files, with columns renamed as the first file spells them; see `look_at`."""
+    looks = [look_at(paths[0], given)]
+    for path in paths[1:]:
+        found = look_at(path, given)
+        if renamed := looks[0].spelling_of(found):
+            found = look_at(path, {**given, "rename": {**renamed, **given.get("rename", {})}})
+        looks.append(found)
+    return looks
 
 
 def look_at(path: str, given: Mapping[str, Any] | None = None) -> FileLook:

@@ -1,110 +1,68 @@
 """Relative paths of a storage file, which start at its folder."""
 
-import glob
 import os
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from daskfc.errors import InvalidInput
+from daskfc.folders import below
 from daskfc.stores.dealing.config import ClientConfig, SourceConfig
 from daskfc.stores.sources.readers import format_of
 
 _DATABASES = ("sqlite", "duckdb")  # whose URI may be a path
 
 
-class StoragePathWarning(UserWarning):
-    """A path of a storage file was found from the working directory alone."""
+def paths_of(
+    folder: str,
+    source: SourceConfig | None,
+    clients: Mapping[str, ClientConfig] | None,
+    root: str | None,
+) -> dict[str, Any]:
+    """Return the parts of a storage file in a folder that have paths, as these are meant."""
+
+    def place(path: str) -> str:
+        return below(folder, path)
+
+    found: dict[str, Any] = {}
+    if source is not None:
+        found["source"] = source.model_copy(update=moved(source, place))
+    if clients is not None:
+        found["clients"] = {name: _client(one, place) for name, one in clients.items()}
+    if root is not None:
+        found["root"] = _relative(root, place)
+    return found
 
 
-class Paths:
-    """The paths of one storage file; what is only where they once started is used, and told."""
-
-    def __init__(self, file: str) -> None:
-        self._file, self._folder = file, os.path.dirname(file)
-        self._elsewhere = os.path.realpath(self._folder) != os.path.realpath(os.curdir)
-        self._late: list[str] = []
-
-    def _of(self, text: str, kind: str = "") -> str:
-        """Return a path or URL as it is meant; InvalidInput where it could be two."""
-        plain = os.path.expanduser(os.path.expandvars(text))
-        if not self._elsewhere or os.path.isabs(plain) or "://" in plain or "$" in plain:
-            return text
-        here = os.path.normpath(os.path.join(self._folder, plain))
-        found, once = _found(here, kind), _found(plain, kind)
-        if once and not found:
-            self._late.append(text)
-            return text
-        if once and found != once:
-            raise InvalidInput(
-                f"{self._file}: the path {text!r} may be {here}, from the folder of this file, or "
-                f"{os.path.normpath(plain)}, from the working directory, where such paths once "
-                "started. Write the whole path of the one that is meant, or move the other away."
-            )
-        return here
-
-    def meant(
-        self,
-        source: SourceConfig | None,
-        clients: Mapping[str, ClientConfig] | None,
-        root: str | None,
-    ) -> dict[str, Any]:
-        """Return the parts of a storage file that have paths, as these are meant, and warn once."""
-        found: dict[str, Any] = {}
-        if source is not None:
-            found["source"] = self._source(source)
-        if clients is not None:
-            found["clients"] = {name: self._client(one) for name, one in clients.items()}
-        if root is not None:
-            found["root"] = self._of(root)
-        if self._late:
-            self._tell()
-        return found
-
-    def _client(self, client: ClientConfig) -> ClientConfig:
-        """Return a client with its paths as they are meant."""
-        if client.source is not None:
-            return client.model_copy(update={"source": self._source(client.source)})
-        if client.store is not None:
-            return client.model_copy(update={"store": self._of(client.store)})
-        return client
-
-    def _source(self, source: SourceConfig) -> SourceConfig:
-        """Return a source with its paths as they are meant."""
-        views = source.views
-        if views is not None:
-            own = {
-                name: view.model_copy(update={"path": self._of(view.path)})
-                for name, view in views.items()
-            }
-            return source.model_copy(update={"views": own})
-        if source.uri is not None:
-            kind, _, place = source.uri.partition(":///")
-            if kind in _DATABASES and place:
-                return source.model_copy(update={"uri": f"{kind}:///{self._of(place)}"})
-        if source.path is None:
-            return source
-        kind, found = format_of(source), {"path": source.path}
-        if kind == "idx" and source.labels is not None:
-            found["labels"] = source.labels
-        return source.model_copy(update={key: self._of(one, kind) for key, one in found.items()})
-
-    def _tell(self) -> None:
-        """Warn of paths that were found from the working directory alone."""
-        more = len(self._late) - 1
-        first = os.path.relpath(os.path.expanduser(self._late[0]), self._folder or os.curdir)
-        warnings.warn(
-            f"{self._file}: relative paths start at the folder of this file, where "
-            f"{self._late[0]!r}{f' and {more} more' * bool(more)} cannot be found; taken from the "
-            f"working directory, as once. Write {first!r}{' and so on' * bool(more)}.",
-            StoragePathWarning,
-            stacklevel=5,
-        )
+def _client(client: ClientConfig, place: Callable[[str], str]) -> ClientConfig:
+    """Return a client with its paths as they are meant."""
+    found: dict[str, Any] = {}
+    if client.source is not None:
+        found["source"] = client.source.model_copy(update=moved(client.source, place))
+    if client.store is not None:
+        found["store"] = _relative(client.store, place)
+    return client.model_copy(update=found)
 
 
-def _found(path: str, kind: str) -> list[str]:
-    """Return the files that a path names or matches, or that begin so, as a graph's do."""
-    if os.path.exists(path):
-        return [os.path.realpath(path)]
-    pattern = f"{glob.escape(path)}.*" if kind == "planetoid" else path
-    return sorted(map(os.path.realpath, glob.glob(pattern)))
+def moved(source: SourceConfig, place: Callable[[str], str]) -> dict[str, Any]:
+    """Return the keys of a source that are paths, with relative ones as `place` gives them."""
+    if source.views is not None:
+        own = {
+            name: view.model_copy(update={"path": _relative(view.path, place)})
+            for name, view in source.views.items()
+        }
+        return {"views": own}
+    if source.uri is not None:
+        kind, _, file = source.uri.partition(":///")
+        if kind in _DATABASES and file:
+            return {"uri": f"{kind}:///{_relative(file, place)}"}
+    found = {} if source.path is None else {"path": source.path}
+    if found and source.labels is not None and format_of(source) == "idx":
+        found["labels"] = source.labels
+    return {key: _relative(path, place) for key, path in found.items()}
+
+
+def _relative(text: str, place: Callable[[str], str]) -> str:
+    """Return a path as `place` gives it, or as it is: URLs, whole ones, unset variables."""
+    plain = os.path.expanduser(os.path.expandvars(text))
+    if os.path.isabs(plain) or "://" in plain or "$" in plain:
+        return text
+    return place(plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from functools import partial
@@ -21,7 +22,7 @@ from daskfc.stores.building.building import (
     write_own,
     write_shares,
 )
-from daskfc.stores.building.paths import Paths
+from daskfc.stores.building.paths import paths_of
 from daskfc.stores.dealing.config import ClientConfig, LayoutConfig, PartitionConfig, SourceConfig
 from daskfc.stores.dealing.dealing import deal
 from daskfc.stores.dealing.names import client_name
@@ -436,7 +437,8 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     Parameters
     ----------
     source : path, mapping or Storage
-        What to load; nothing that it names is opened.
+        What to load; nothing that it names is opened. Relative paths in a file start at its folder,
+        in a dictionary at the working directory.
 
     Returns
     -------
@@ -447,9 +449,7 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     ------
     InvalidInput
         For a missing file, bad YAML, unknown keys, wrong types and impossible values, naming file,
-        key, rule, value and the fix; and for a path that is there from the file's folder, where
-        relative paths start, and from the working directory, where they once did. What is there
-        from the latter alone is used, with a `StoragePathWarning`.
+        key, rule, value and the fix.
 
     Examples
     --------
@@ -461,6 +461,13 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     """
     if isinstance(source, Storage):
         return source
+    given = source.values() if isinstance(source, Mapping) else [source]
+    if (data := next((one for one in given if hasattr(one, "__array__")), None)) is not None:
+        raise InvalidInput(
+            f"a storage says where data are, and holds none; got {type(data).__name__}. Try a "
+            "method on data at hand by daskfc.simulate, or write each client's by "
+            "daskfc.write_store and give the URLs."
+        )
     if isinstance(source, Mapping):
         document, where, name = dict(source), "storage", ""
     else:
@@ -471,7 +478,8 @@ def load_storage(source: str | Path | Mapping[str, Any] | Storage) -> Storage:
     written._name = name
     if isinstance(source, Mapping):
         return written
-    meant = Paths(where).meant(written.source, written.clients, written.root)
+    folder = os.path.dirname(where)
+    meant = paths_of(folder, written.source, written.clients, written.root)
     storage = written.model_copy(update=meant)
     storage._written, storage._file = written, shlex.quote(str(source))
     return storage

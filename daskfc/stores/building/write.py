@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from daskfc.errors import StoreError
-from daskfc.stores.building.at_hand import Given, samples_at_hand, source_at
+from daskfc.stores.building.at_hand import Given, samples_at_hand, source_at, told_by_keywords
 from daskfc.stores.building.building import Progress, described, write_samples
 from daskfc.stores.dealing.names import client_name
 from daskfc.stores.layout.layout import default_names
@@ -18,6 +18,7 @@ from daskfc.stores.sources.readers import open_source
 from daskfc.stores.store.client import ClientStore
 
 
+@told_by_keywords()
 def write_store(
     url: str,
     name: str,

@@ -106,4 +106,5 @@ def drawing(
         legend.append(("", f"and {more} more"))
     ends = f"from {every[0]:.3g} to {every[-1]:.3g}" if len(lines) == 1 else f"{len(lines)} lines"
     told = ", ".join(named) + (f" and {more} more" if more else "")
-    return chart(f"Curve of {told}: {ends} over {longest} {steps}s", _HEIGHT, parts, legend)
+    over = f"{longest} {steps.removesuffix('s')}s"
+    return chart(f"Curve of {told}: {ends} over {over}", _HEIGHT, parts, legend)
