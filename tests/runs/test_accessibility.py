@@ -60,7 +60,7 @@ def of_everything():
         "stages": [["planning", 0.0, 1.0], ["rounds", 1.0, 5.0]],
         "peak_memory_bytes": {**dict.fromkeys(clients, 3e8), "server": 5e8},
         "histories": {"Loss": {c: [3.0, 2.0, 1.0] for c in clients}},
-        "choices": {"distances": "columns: distances to some samples alone, which give all others"},
+        "choices": {"distances": "columns: distances to some samples give all others"},
     }  # fmt: skip
     settings = {"path": "/a/very/long/path/" * 12}
     record = {

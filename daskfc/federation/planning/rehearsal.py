@@ -161,7 +161,8 @@ class Rehearsal(Federation):
     def foresee(self, needs: Mapping[str, int], what: str) -> None:
         """Note what parties will need; see `Federation.foresee`."""
         for party, n_bytes in needs.items():
-            more = self._stores[party].smoothing_bytes if party in self._stores else 0
+            store = self._stores.get(party)
+            more = store.smoothing_bytes if isinstance(store, PreparedStore) else 0
             self.memory[party] = max(self.memory.get(party, (0, "")), (n_bytes + more, what))
 
     def _reaches(self, time: float, depth: int) -> None:

@@ -456,8 +456,7 @@ class OmniFC(FederatedClusterer):
             *span, keep=kept, n_neighbors=graph["n_neighbors"], reader=reader
         )
         self.route_ = "columns" if exact else "landmark"
-        told = "distances to some samples alone, which give all others"
-        self._reason = told if exact else "as asked for"
+        self._reason = "distances to some samples give all others" if exact else "as asked for"
         self._order = federation.on_server(clusters.order_of, embedding)
         self._some = federation.on_server(scores.sampled, embedding, self._order, **sample)
         return federation.on_server(

@@ -385,11 +385,6 @@ class ClientStore:
         """Edges of the graph, loops among them; 0 without a graph."""
         return 0 if self._graph is None else self._graph.n_edges
 
-    @property
-    def smoothing_bytes(self) -> int:
-        """Bytes that filtering rows over the graph takes beside them: none if it is not asked."""
-        return 0
-
     def graph(self) -> sparse.csr_array | None:
         """Return the whole graph.
 

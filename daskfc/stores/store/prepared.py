@@ -64,7 +64,7 @@ class PreparedStore(ClientStore):
 
     @property
     def smoothing_bytes(self) -> int:
-        """See `ClientStore`."""
+        """Bytes that filtering rows over the graph takes beside them: none if it is not asked."""
         table = 8 * self.n_samples * self.n_features
         return 0 if self._smoothed is None else _TABLES * table + _EDGE * self.n_edges
 
