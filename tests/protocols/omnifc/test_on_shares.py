@@ -214,7 +214,7 @@ def test_too_many_predictions_are_refused_and_centres_of_another_run_are_gone(
     federation, tmp_path, approved
 ):
     """The other run is one of the same fit, which gives the same labels."""
-    same = {"n_clusters": 2, "clusterer": FAST, "reveal": "labels", "random_state": 1}
+    same = {"n_clusters": 4, "clusterer": FAST, "reveal": "labels", "random_state": 1}
     model = OmniFC(**same).fit(federation)
     near = stores_of(tmp_path, {"b": np.ones((2, 3))})
     for _ in range(steps.PREDICTIONS):
