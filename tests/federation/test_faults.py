@@ -436,10 +436,8 @@ def test_a_site_that_was_started_again_asks_for_a_resume(started, tmp_path):
 # -- what is left behind ----------------------------------------------------------------------
 
 KILLED = """
-import os, sys, time
-from daskfc.deploy.processes import spawn
+import sys; from daskfc.deploy.processes import spawn; spawn._PRELOAD = {loaded!r}
 from daskfc.federation import Federation
-spawn._PRELOAD = {loaded!r}
 federation = Federation.local({urls!r})
 federation.start_run("r", random_state=0)
 print("runs", flush=True)
