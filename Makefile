@@ -33,7 +33,7 @@ VERSION_TESTS := tests/stores tests/coding tests/linalg tests/clustering tests/s
   --ignore=tests/runs/test_faults.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types layers spelling tests test-long memory attack fuzz chaos docs packages test-lowest test-newest test-dask test-deploy bench mutants mutants-report clean
+.PHONY: help demo test check static lint types layers spelling tests test-long memory attack fuzz chaos docs packages test-lowest test-newest test-dask test-deploy bench mutants mutants-report clean
 
 # Notes on docs/long-checks.md when the check ended, and how.
 NOTED = -m tests.long_checks "make $@"
@@ -62,7 +62,9 @@ demo: $(VENV)/.installed-fast  ## install, build ten client stores from digits, 
 test: $(VENV)/.installed-test  ## install, then every check and every test
 	$(MAKE) --no-print-directory check VENV=$(VENV)
 
-check: lint types layers spelling tests  ## every check and every test, in the environment as it is
+check: static tests  ## every check and every test, in the environment as it is
+
+static: lint types layers spelling  ## every check but the tests
 
 lint:            ## ruff: style and format
 	$(BIN)/ruff check .

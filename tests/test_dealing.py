@@ -41,7 +41,7 @@ from tests.protocols.omnifc.test_omnifc import same_partition
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_secrets")]
 
-K = 6
+K, L = 6, 3  # clusters and clients
 CORESET = {"coreset_size": 50}
 SAMPLES = {
     "OmniFC": OmniFC(K, random_state=3),
@@ -83,8 +83,8 @@ RANDOM = np.random.default_rng(0)
 HARD = load_digits().data[:240] / 16
 HARD = np.concatenate([HARD, HARD[:20]])  # some samples twice
 EASY, KIND = make_blobs(160, 5, centers=K, cluster_std=0.2, random_state=4)
-OWNERS = {"hard": RANDOM.integers(0, 5, len(HARD)), "easy": np.arange(len(EASY)) % 5}
-AGAIN = {"hard": RANDOM.integers(0, 5, len(HARD)), "easy": RANDOM.integers(0, 5, len(EASY))}
+OWNERS = {"hard": RANDOM.integers(0, L, len(HARD)), "easy": np.arange(len(EASY)) % L}
+AGAIN = {"hard": RANDOM.integers(0, L, len(HARD)), "easy": RANDOM.integers(0, L, len(EASY))}
 
 
 def quick_first(names):

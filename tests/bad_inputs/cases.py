@@ -155,7 +155,7 @@ COMMANDS: dict[str, Case] = {
                 (*RUN, "--cluster", "c.yaml"),
                 {"c.yaml": "cluster: existing\nscheduler: 'http://127.0.0.1:8787'\n"}),
     "178": Case("a scheduler that is not there", "nobody answered there",
-                (*PARTY, "tcp://127.0.0.1:9"), stores=clusters(), code=75),
+                (*PARTY, "tcp://127.0.0.1:9", "--wait", "0.5"), stores=clusters(), code=75),
     "180": Case("another client's store", "client 'b' must bring a store of its own",
                 ("party", "b", *PARTY[2:], "tcp://127.0.0.1:9"), stores=clusters()),
     "182": Case("tls without certificates", "certificate", (*PARTY, "tls://127.0.0.1:9"),

@@ -64,6 +64,6 @@ def test_a_party_needs_a_scheduler(daskfc):
 
 @pytest.mark.slow
 def test_an_unreachable_scheduler_is_75(daskfc):
-    result = daskfc("party", "server", *TCP)
+    result = daskfc("party", "server", *TCP, "--wait", "0.5")
     assert result.exit_code == 75
     assert "tcp://127.0.0.1:1" in result.stderr

@@ -1,5 +1,6 @@
 """Clusters of the largest modularity in a tree of densities, against all choices there are."""
 
+from bisect import bisect_left
 from itertools import product
 
 import numpy as np
@@ -24,10 +25,17 @@ def graph_of(X, k):
     return edges.maximum(edges.T)
 
 
-def modularity(W, clusters):
+def modularity_in(W):
     """Newman and Girvan's Eq. (5), with weights; samples in no cluster count for none."""
-    total = W.sum()
-    return sum(W[np.ix_(c, c)].sum() / total - (W[c].sum() / total) ** 2 for c in clusters)
+    total, known = W.sum(), {}
+
+    def of(c):
+        if c.tobytes() not in known:
+            own = W[np.ix_(c, c)].sum() / total - (W[c].sum() / total) ** 2
+            known[c.tobytes()] = own
+        return known[c.tobytes()]
+
+    return lambda clusters: sum(map(of, clusters))
 
 
 def tree_of(X, core, least):
@@ -42,7 +50,8 @@ def tree_of(X, core, least):
 
     def inner(samples):
         heights = np.unique(D[np.ix_(samples, samples)])
-        joined = next(h for h in heights if len(parts(samples, D <= h)) == 1)
+        whole = bisect_left(heights, True, key=lambda h: len(parts(samples, D <= h)) == 1)
+        joined = heights[whole]
         large = [part for part in parts(samples, D < joined) if len(part) >= least]
         return inner(large[0]) if len(large) == 1 else large
 
@@ -62,7 +71,7 @@ def choices(tree):
 
 
 def best_of_all(X, W, core, least):
-    found = max(choices(tree_of(X, core, least)), key=lambda chosen: modularity(W, chosen))
+    found = max(choices(tree_of(X, core, least)), key=modularity_in(W))
     labels = np.full(len(X), -1)
     for number, samples in enumerate(found):
         labels[samples] = number

@@ -68,7 +68,7 @@ def test_dispersion_is_that_of_all_pairs_and_what_k_means_makes_small():
 
 
 def chosen(X, most):
-    found = [gap_statistic(X, k, KMeans(), 0) for k in range(1, most + 2)]
+    found = (gap_statistic(X, k, KMeans(), 0) for k in range(1, most + 2))
     pairs = enumerate(pairwise(found), start=1)
     return next((k for k, ((gap, _), (after, error)) in pairs if gap >= after - error), None)
 

@@ -15,10 +15,11 @@ from daskfc.cli import main
 from daskfc.deploy.certificates.authority import Authority
 from daskfc.deploy.certificates.tls import security_of
 from daskfc.deploy.config.config import SecurityFiles
+from daskfc.deploy.connections import pace
 from daskfc.deploy.connections.reaching import address_in
 from daskfc.federation import Federation
 from daskfc.testing.federation import stores_of
-from tests.deploy.test_sites import Site, cluster_of
+from tests.deploy.test_sites import LOADED, Site, cluster_of
 
 ROLES = {
     "a": "client", "b": "client", "c": "client", "server": "server", "scheduler": "scheduler",
@@ -43,12 +44,13 @@ class Consortium:
 
     def __init__(self, folder, rows, policy="", rest=None):
         self.folder = folder
-        self.everywhere = {}
-        if rest is not None:
-            (folder / "sitecustomize.py").write_text(
-                f"from daskfc.deploy.connections import pace\npace._REST_S = {rest}\n"
-            )
-            self.everywhere["PYTHONPATH"] = os.pathsep.join([str(folder), os.getcwd()])
+        (folder / "sitecustomize.py").write_text(
+            "from daskfc.deploy.connections import pace\n"
+            "from daskfc.deploy.processes import spawn\n"
+            f"spawn._PRELOAD = {LOADED}\n"
+            f"pace._REST_S = {rest or pace._REST_S}\n"
+        )
+        self.everywhere = {"PYTHONPATH": os.pathsep.join([str(folder), os.getcwd()])}
         self.site = Site(folder)
         keys = [yaml.safe_load(text) for text in (self.site.policy.read_text(), policy)]
         self.site.policy.write_text(yaml.safe_dump({**keys[0], **(keys[1] or {})}))

@@ -36,6 +36,11 @@ packages: [tests]
 """
 
 
+# What a party's processes are forked from loads before the first step, here and in a `Consortium`.
+# All that steps of methods import, as where sites start their own scripts, takes two seconds more.
+LOADED = ("daskfc.federation.worker.guard", "daskfc.deploy.processes.last_out")
+
+
 class Site:
     """Processes of a test, ended with it."""
 
@@ -69,6 +74,7 @@ class Site:
     def party(self, name, address, **options):
         options.setdefault("policy", str(self.policy))
         code = (
+            f"from daskfc.deploy.processes import spawn; spawn._PRELOAD = {LOADED!r}; "
             "from daskfc.federation import serve_party; "
             "from daskfc.deploy.config.config import SecurityFiles; "
             f"serve_party({name!r}, scheduler={address!r}, **{options!r})"

@@ -22,7 +22,7 @@ from daskfc.deploy.config.values import LEAST_MEMORY
 from daskfc.errors import ClusterError, DeadlineError, LedgerError, PartyError
 from daskfc.federation import Federation
 from daskfc.testing.federation import federation_of, stores_of
-from tests.deploy.test_sites import Site, cluster_of
+from tests.deploy.test_sites import LOADED, Site, cluster_of
 from tests.federation import steps
 
 pytestmark = pytest.mark.slow
@@ -436,7 +436,7 @@ def test_a_site_that_was_started_again_asks_for_a_resume(started, tmp_path):
 # -- what is left behind ----------------------------------------------------------------------
 
 KILLED = """
-import os, sys, time
+import sys; from daskfc.deploy.processes import spawn; spawn._PRELOAD = {loaded!r}
 from daskfc.federation import Federation
 federation = Federation.local({urls!r})
 federation.start_run("r", random_state=0)
@@ -479,7 +479,7 @@ def left_in(folder):
 
 def test_a_killed_driver_leaves_no_process_and_no_file(tmp_path, short_folder, start_script):
     script = tmp_path / "driver.py"
-    script.write_text(KILLED.format(urls=stores_of(tmp_path, ROWS)))
+    script.write_text(KILLED.format(urls=stores_of(tmp_path, ROWS), loaded=LOADED))
     lives, killed = (start_script(script, short_folder) for _ in range(2))
     assert len(left_in(short_folder)) == 2
     processes = psutil.Process(killed.pid).children(recursive=True)

@@ -1,5 +1,6 @@
 """OmniFC from a pipeline file to its folder, on real worker processes."""
 
+import contextlib
 import json
 import os
 import signal
@@ -11,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from click.testing import CliRunner
 
+from daskfc.cli import main
 from daskfc.runs import Run
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +34,11 @@ def daskfc(folder, *words, **options):
     )
 
 
+def here(*words):
+    """Return what a command of daskfc tells in this process, whose fork server is warm."""
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     return tmp_path_factory.mktemp("project")
@@ -39,14 +47,15 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def done(place):
     """One run of OmniFC on iris, beside the central clusterer and k-FED."""
-    result = daskfc(
-        place, "run", ROOT / "pipelines" / "omnifc.yaml",
-        "--storage", ROOT / "storage" / "iris.yaml",
-        "--cluster", ROOT / "cluster-configs" / "local.yaml", "--name", "a", "--json",
-        "--set", "params.n_clusters=3", "--set", "params.clusterer=hierarchical",
-        "--set", "compare=[central, k-FED]",
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
+    with contextlib.chdir(place):
+        result = here(
+            "run", ROOT / "pipelines" / "omnifc.yaml",
+            "--storage", ROOT / "storage" / "iris.yaml",
+            "--cluster", ROOT / "cluster-configs" / "local.yaml", "--name", "a", "--json",
+            "--set", "params.n_clusters=3", "--set", "params.clusterer=hierarchical",
+            "--set", "compare=[central, k-FED]",
+        )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
 
@@ -234,13 +243,13 @@ def test_prepared_features_find_the_growers_of_wines(place):
     assert "ClusterMeans" in set(run.ledger[run.ledger["method"] == "profiles"]["message"])
 
 
-def test_a_step_that_cannot_be_starts_nothing(place):
-    result = daskfc(
-        place, "run", ROOT / "pipelines" / "prepared.yaml",
-        "--storage", ROOT / "storage" / "wine.yaml",
+def test_a_step_that_cannot_be_starts_nothing(place, monkeypatch):
+    monkeypatch.chdir(place)
+    result = here(
+        "run", ROOT / "pipelines" / "prepared.yaml", "--storage", ROOT / "storage" / "wine.yaml",
         "--cluster", ROOT / "cluster-configs" / "local.yaml", "--name", "no",
         "--set", "prepare=[scale]",
     )  # fmt: skip
-    assert result.returncode == 2
+    assert result.exit_code == 2
     assert "no step of a preparation is called 'scale'" in result.stderr
     assert not (place / "runs" / "no").exists()

@@ -21,7 +21,7 @@ from daskfc.testing.federation import stores_of
 
 K, D = 3, 3
 KINDS = ["full", "tied", "diag", "spherical"]
-ENDED = "ended after max_iter=. iterations, while the log-likelihood rises"
+ENDED = "ended after max_iter=[0-9]+ iterations, while the log-likelihood rises"
 
 
 def clouds(seed=0, sizes=(500, 300, 400), centres=((0, 0, 0), (2, 1, 0), (0, 2, 2)), width=0.5):
@@ -35,7 +35,7 @@ def clouds(seed=0, sizes=(500, 300, 400), centres=((0, 0, 0), (2, 1, 0), (0, 2, 
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
-def dealt(X, ends=(7, 210, 600)):
+def dealt(X, ends=(7, 500)):
     """Return rows by client, of very different numbers."""
     return {f"client-{i}": part for i, part in enumerate(np.split(X, ends), 1)}
 
@@ -92,9 +92,9 @@ def pooled(model, rows, **params):
 class TestOnProcesses:
     @pytest.mark.parametrize("covariance", KINDS)
     @pytest.mark.filterwarnings("ignore:Best performing initialization")
-    def test_iterations_are_those_of_pooled_samples(self, federation, covariance):
-        first = iterated(federation, 1, covariance=covariance)
-        model = iterated(federation, 6, covariance=covariance)
+    def test_iterations_are_those_of_pooled_samples(self, federation, whole, covariance):
+        first = whole(covariance)
+        model = iterated(federation, first.n_iter_ + 5, covariance=covariance)
         same = pooled(first, X, max_iter=5, tol=0.0)
         np.testing.assert_allclose(model.weights_, same.weights_, rtol=1e-9)
         np.testing.assert_allclose(model.means_, same.means_, rtol=0, atol=1e-9)
@@ -103,7 +103,7 @@ class TestOnProcesses:
         assert model.aic_ == pytest.approx(same.aic(X), rel=1e-9)
         assert model.bic_ == pytest.approx(same.bic(X), rel=1e-9)
         np.testing.assert_array_equal(model.labels_.values, same.predict(X))
-        assert len(model.lower_bounds_) == 7
+        assert len(model.lower_bounds_) == model.n_iter_ + 1
         assert np.all(np.diff(model.lower_bounds_) > 0)
 
     def test_a_fit_rests_where_that_of_pooled_samples_does(self, federation):
@@ -127,15 +127,12 @@ class TestOnProcesses:
             "CommonMagnitudes", "FittedMeans", "Magnitude", "MixtureUnits", "KMeansProposal",
             "KMeansCounts", "KMeansProgress", "Mixture", "MixtureHeld", "MixtureProgress",
         }  # fmt: skip
-        for averaging in ("plain", "recovering"):
-            other = fitted(federation, averaging=averaging)
-            np.testing.assert_allclose(model.means_, other.means_, atol=1e-9)
-            np.testing.assert_array_equal(model.labels_, other.labels_)
-        again = fitted(federation, averaging="shared")  # masks of other clients, and the same sums
-        np.testing.assert_array_equal(model.covariances_, again.covariances_)
+        plain = fitted(federation, averaging="plain")
+        np.testing.assert_allclose(model.means_, plain.means_, atol=1e-9)
+        np.testing.assert_array_equal(model.labels_, plain.labels_)
 
-    def test_a_plan_foresees_the_messages(self, federation):
-        model = fitted(federation, covariance="tied")
+    def test_a_plan_foresees_the_messages(self, federation, whole):
+        model = whole("tied")
         own = [row for row in model.ledger_ if row.receiver == "client-1"]
         groups = [row.shapes["counts"][0] for row in own if row.message == "KMeansCounts"]
         assumed = {
@@ -154,19 +151,20 @@ class TestOnProcesses:
         assert rehearsal.ledger.payload_bytes == pytest.approx(model.ledger_.payload_bytes, rel=0.3)
 
     def test_another_dealing_gives_the_same_mixture(self, whole, tmp_path):
+        """With sums that get over a client that leaves, too."""
         model = whole()
         own = dealt(X[::-1], ends=(900, 1195))
         with Federation.local(stores_of(tmp_path, own)) as other:
-            found = fitted(other)
+            found = fitted(other, averaging="recovering")
         np.testing.assert_allclose(found.means_, model.means_, atol=1e-9)
         np.testing.assert_allclose(found.covariances_, model.covariances_, atol=1e-9)
         np.testing.assert_array_equal(found.labels_.values, model.labels_.values[::-1])
 
-    @pytest.mark.few(3)
+    @pytest.mark.few(2)
     @pytest.mark.parametrize(
         ("covariance", "factor", "shift"),
         [
-            ("full", 1e-30, 0.0), ("spherical", 1e120, 0.0), ("full", 1e-160, 0.0),
+            ("full", 1e-160, 0.0), ("spherical", 1e120, 0.0), ("full", 1e-30, 0.0),
             ("full", 1.0, 1e8), ("spherical", 1e3, 1e11),
         ],
     )  # fmt: skip
@@ -232,7 +230,7 @@ class TestOnProcesses:
 
     def test_components_of_one_client_alone_are_not_opened_between_sites(self, tmp_path):
         far = np.random.default_rng(1).normal(size=(60, D)) + 30.0
-        own = {**ROWS, "client-4": np.vstack([ROWS["client-4"], far])}
+        own = {**ROWS, "client-3": np.vstack([ROWS["client-3"], far])}
         with Federation.local(stores_of(tmp_path, own)) as federation:
             free = fitted(federation, 4)
             assert (free.means_.max(axis=1) > 3).sum() == 1
@@ -251,16 +249,16 @@ class TestOnProcesses:
         assert not model.converged_
         assert model.n_iter_ < 10
 
-    @pytest.mark.parametrize("party", ["client-2", "server"])
-    def test_a_party_that_dies_between_iterations_changes_nothing(
-        self, federation, whole, monkeypatch, party
+    def test_parties_that_die_between_iterations_change_nothing(
+        self, federation, whole, monkeypatch
     ):
         undisturbed, killed, progress = whole(), [], federation.publish
+        left = ["client-2", "server"]
 
         def kill(what, *args, **options):
             name = getattr(what, "__name__", "")
-            if name == "progress" and args and not killed and "Mixture" in sent():
-                killed.append(federation.processes.pid(party))
+            if name == "progress" and args and left and "Mixture" in sent():
+                killed.append(federation.processes.pid(left.pop()))
                 os.kill(killed[-1], signal.SIGKILL)
             return progress(what, *args, **options)
 
@@ -269,7 +267,7 @@ class TestOnProcesses:
 
         monkeypatch.setattr(federation, "publish", kill)
         model = fitted(federation)
-        assert len(killed) == 1
+        assert len(killed) == 2
         np.testing.assert_array_equal(model.covariances_, undisturbed.covariances_)
         np.testing.assert_array_equal(model.labels_, undisturbed.labels_)
 
@@ -277,7 +275,7 @@ class TestOnProcesses:
     def test_new_samples_get_the_most_probable_component(self, federation, whole, tmp_path):
         model = whole()
         model.save(tmp_path / "model")
-        new = {"client-2": ROWS["client-2"][:7] + 0.5, "client-4": ROWS["client-4"][:1]}
+        new = {"client-2": ROWS["client-2"][:7] + 0.5, "client-3": ROWS["client-3"][:1]}
         federation.start_run("another", random_state=0)
         urls = stores_of(tmp_path, new)
         found = daskfc.load(tmp_path / "model").predict(federation, urls)

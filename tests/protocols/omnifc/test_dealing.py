@@ -32,7 +32,7 @@ def dealt(tmp_path_factory):
     found = {}
     for name, X in DATA.items():
         random = np.random.default_rng(len(name))
-        first = deal(tmp_path_factory.mktemp(name), X, np.arange(len(X)) % 5)
+        first = deal(tmp_path_factory.mktemp(name), X, np.arange(len(X)) % 3)
         order = random.permutation(len(X))  # the samples' ids stay their own
         owners = np.sort(random.integers(0, 4, len(X)))
         second = deal(tmp_path_factory.mktemp(name), X[order], owners, ids=order)

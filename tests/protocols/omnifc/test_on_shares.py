@@ -52,10 +52,10 @@ class Site(SiteRules):
         return self._once
 
 
-X, _ = make_blobs(150, 3, centers=4, cluster_std=0.6, random_state=0)
+X, _ = make_blobs(99, 3, centers=4, cluster_std=0.6, random_state=0)
 FAR = np.concatenate([X, [[30.0, 0.0, 0.0]]])  # which is noise
 NAMES = ("a", "b", "c", "d")
-ROWS = dict(zip(NAMES, np.split(FAR, [20, 75, 110]), strict=True))
+ROWS = dict(zip(NAMES, np.split(FAR, [13, 50, 73]), strict=True))
 FAST, SHORT = ({"k-means": {"max_iter": most}} for most in (1, 6))
 
 
@@ -78,20 +78,6 @@ def labels_of(model):
 def pooled(labels):
     found = labels.set_index(sample=["client", "sample_id"])
     return np.concatenate([found.sel(client=name).values for name in NAMES])
-
-
-def test_dbscan_has_the_pooled_labels_and_tells_nobody_a_distance(federation, approved):
-    model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels").fit(federation)
-    wanted = DBSCAN(eps=0.9).fit_predict(FAR)
-    assert ari(wanted, labels_of(model)) == 1.0
-    np.testing.assert_array_equal(labels_of(model) == -1, wanted == -1)
-    assert model.n_clusters_ == wanted.max() + 1
-    assert model.choices["distances"].startswith("shares: ")
-    frame = model.ledger_.to_frame()
-    to_server = set(frame[frame["receiver"] == "server"]["message"])
-    assert to_server == {"SampleSummary"}
-    assert not {"CodedRows", "CodedDistances", "ClusterReport"} & set(frame["message"])
-    assert (frame["message"] == "LabelledSamples").sum() == len(NAMES)
 
 
 def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation, urls, approved):
@@ -118,8 +104,6 @@ def test_k_means_is_as_good_as_the_pooled_one(federation, approved):
     assert inertia <= 1.02 * best.inertia_
     assert (model.n_clusters_, model.silhouette_, model.criteria) == (4, None, ())
     assert model.sample_map(federation) is None
-    again = OmniFC(4, clusterer=SHORT, reveal="labels", random_state=1).fit(federation)
-    np.testing.assert_array_equal(labels_of(again), found)
 
 
 def centres_of(model):
@@ -132,8 +116,8 @@ def centres_of(model):
 
 
 def test_new_samples_get_the_nearest_centre_of_the_fit(federation, urls, tmp_path, approved):
-    """Of some clients, twice; the fit's own samples keep their labels."""
-    model = OmniFC(4, clusterer=FAST, reveal="labels", random_state=1).fit(federation)
+    """Of some clients, twice; the fit's own samples keep their labels; a far one is refused."""
+    model = OmniFC(3, clusterer=FAST, reveal="labels", random_state=1).fit(federation)
     _, grid = model._fitted._fitted
     np.testing.assert_array_equal(pooled(model.predict(federation, urls)), labels_of(model))
     random = np.random.default_rng(3)
@@ -162,14 +146,31 @@ def test_new_samples_get_the_nearest_centre_of_the_fit(federation, urls, tmp_pat
     np.testing.assert_array_equal(again, found)
     words = federation.ledger.to_frame()[begin:].query("message == 'SharedRows'")
     assert len(words) == 2 * len(frame.query("message == 'SharedRows'"))
+    far = stores_of(tmp_path / "far", {"a": np.array([[0.0, 1.0, 2.0], [4711.25, 0.0, 0.0]])})
+    with pytest.raises(PartyError, match="samples lie beyond the range") as refused:
+        model.predict(federation, far)
+    assert refused.value.error_type == "OverflowRefused"
+    assert refused.value.party == "a"
+    assert "4711" not in str(refused.value)
 
 
-def test_new_samples_get_the_cluster_of_a_core_sample_within_eps(
+def test_dbscan_has_the_pooled_labels_and_new_samples_those_of_core_ones_within_eps(
     federation, urls, tmp_path, approved
 ):
-    """Noise where there is none; the fit's own samples keep their labels."""
-    model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels").fit(federation)
-    own = labels_of(model)
+    """By any three clients, and nobody is told a distance. Noise is where there is none near."""
+    three = ["d", "b", "c"]
+    model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels", members=three)
+    own = labels_of(model.fit(federation))
+    wanted = DBSCAN(eps=0.9).fit_predict(FAR)
+    assert ari(wanted, own) == 1.0
+    np.testing.assert_array_equal(own == -1, wanted == -1)
+    assert model.n_clusters_ == wanted.max() + 1
+    assert model.choices["distances"].startswith("shares: ")
+    frame = model.ledger_.to_frame()
+    assert set(frame[frame["receiver"] == "server"]["message"]) == {"SampleSummary"}
+    assert not {"CodedRows", "CodedDistances", "ClusterReport"} & set(frame["message"])
+    assert (frame["message"] == "LabelledSamples").sum() == len(NAMES)
+    assert set(frame[frame["message"] == "SharedRows"]["receiver"]) == set(three)
     np.testing.assert_array_equal(pooled(model.predict(federation, urls)), own)
     random = np.random.default_rng(3)
     new = {"b": random.normal(scale=4, size=(60, 3)), "d": random.normal(scale=4, size=(7, 3))}
@@ -194,12 +195,14 @@ def test_new_samples_get_the_cluster_of_a_core_sample_within_eps(
         np.testing.assert_array_equal(found.sel(client=name), wanted[name])
     assert -1 in wanted["b"]
     assert 0 in wanted["d"]
+    with pytest.raises(InvalidInput, match=r"there is no 'e'\. Name three of a, b, c, d"):
+        OmniFC(**{**model.get_params(), "members": ["a", "b", "e"]}).fit(federation)
 
 
 def test_new_samples_far_from_the_origin_are_seen_from_the_mean_of_the_fit(tmp_path, approved):
     rows = {name: part + 1e5 for name, part in ROWS.items()}
     with Federation.local(stores_of(tmp_path / "far", rows)) as federation:
-        model = OmniFC(4, clusterer=FAST, reveal="labels").fit(federation)
+        model = OmniFC(2, clusterer=FAST, reveal="labels").fit(federation)
         new = stores_of(tmp_path / "new", {"c": rows["c"][:9]})
         assert model._fitted._place.centre is not None
         found, own = model.predict(federation, new), model.labels_
@@ -207,30 +210,21 @@ def test_new_samples_far_from_the_origin_are_seen_from_the_mean_of_the_fit(tmp_p
         np.testing.assert_array_equal(found.values, own.values)
 
 
-def test_new_samples_beyond_the_range_and_too_many_predictions_are_refused(
+def test_too_many_predictions_are_refused_and_centres_of_another_run_are_gone(
     federation, tmp_path, approved
 ):
-    model = OmniFC(4, clusterer=FAST, reveal="labels", random_state=1).fit(federation)
-    far = stores_of(tmp_path / "far", {"a": np.array([[0.0, 1.0, 2.0], [4711.25, 0.0, 0.0]])})
-    with pytest.raises(PartyError, match="samples lie beyond the range") as refused:
-        model.predict(federation, far)
-    assert refused.value.error_type == "OverflowRefused"
-    assert refused.value.party == "a"
-    assert "4711" not in str(refused.value)
-    near = stores_of(tmp_path / "near", {"b": np.ones((2, 3))})
+    """The other run is one of the same fit, which gives the same labels."""
+    same = {"n_clusters": 4, "clusterer": FAST, "reveal": "labels", "random_state": 1}
+    model = OmniFC(**same).fit(federation)
+    near = stores_of(tmp_path, {"b": np.ones((2, 3))})
     for _ in range(steps.PREDICTIONS):
         model.predict(federation, near)
     with pytest.raises(PartyError, match="different predictions on shares at most"):
         model.predict(federation, near)
-
-
-def test_centres_of_another_run_are_gone(federation, tmp_path):
-    model = OmniFC(4, clusterer=FAST, reveal="labels", random_state=1).fit(federation)
-    new = stores_of(tmp_path, {"c": np.ones((2, 3))})
-    OmniFC(3, clusterer=FAST, reveal="labels").fit(federation)
+    again = OmniFC(**same).fit(federation)
+    np.testing.assert_array_equal(labels_of(again), labels_of(model))
     with pytest.raises(InvalidInput, match="lies with the parties of the run of fit, which is ov"):
-        model.predict(federation, new)
-    assert model.predict(federation, new, refit=True).sizes["sample"] == 2
+        model.predict(federation, near)
 
 
 def test_a_client_places_few_stores_of_new_samples_on_the_grid_of_the_fit(tmp_path):
@@ -285,17 +279,6 @@ def test_what_is_claimed_hangs_on_what_is_revealed():
     assert told["labels"].startswith("nobody learns a distance, as long as no two")
 
 
-def test_any_three_clients_compute(federation, approved):
-    three = ["d", "b", "c"]
-    model = OmniFC(clusterer={"dbscan": {"eps": 0.9}}, reveal="labels", members=three)
-    found = labels_of(model.fit(federation))
-    np.testing.assert_array_equal(found == -1, DBSCAN(eps=0.9).fit_predict(FAR) == -1)
-    frame = model.ledger_.to_frame()
-    assert set(frame[frame["message"] == "SharedRows"]["receiver"]) == set(three)
-    with pytest.raises(InvalidInput, match=r"there is no 'e'\. Name three of a, b, c, d"):
-        OmniFC(**{**model.get_params(), "members": ["a", "b", "e"]}).fit(federation)
-
-
 def test_a_site_shares_its_rows_with_the_announced_three_alone():
     def broken(names, **told):
         asked = Announced({"reveal": "labels", **told}, clients=NAMES)
@@ -316,11 +299,11 @@ def test_two_clients_are_too_few():
 
 
 def test_more_clusters_than_samples_and_too_little_memory_are_refused(federation, monkeypatch):
-    model = OmniFC(152, clusterer=FAST, reveal="labels")
-    with pytest.raises(InvalidInput, match="at most the number of samples, 151; got 152"):
+    model = OmniFC(101, clusterer=FAST, reveal="labels")
+    with pytest.raises(InvalidInput, match="at most the number of samples, 100; got 101"):
         model.fit(federation)
     monkeypatch.setattr(on_shares, "PROCESS_BYTES", 3 * 10**9)
-    with pytest.raises(ResourceRefused, match=r"labels on shares of 151 samples .* at party 'a'"):
+    with pytest.raises(ResourceRefused, match=r"labels on shares of 100 samples .* at party 'a'"):
         OmniFC(3, clusterer=FAST, reveal="labels").fit(federation)
 
 
