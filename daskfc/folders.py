@@ -39,8 +39,12 @@ def check_folder_name(what: str, name: object) -> None:
 
 def below(folder: str, path: str) -> str:
     """Return a path that starts at a folder; `..` leaves the folder to which a link leads."""
-    whole = os.path.join(os.path.abspath(folder), path)
-    return os.path.realpath(whole) if os.pardir in path.split(os.sep) else os.path.normpath(whole)
+    parts = path.split(os.sep)
+    up = len(parts) - parts[::-1].index(os.pardir) if os.pardir in parts else 0
+    start = os.path.join(os.path.abspath(folder), os.sep.join(parts[:up]))
+    # what follows is as it is written: a link to a file keeps its own name
+    rest = os.sep.join(parts[up:])
+    return os.path.normpath(os.path.join(os.path.realpath(start) if up else start, rest))
 
 
 def make_private(path: str | os.PathLike[str]) -> Path:

@@ -93,3 +93,8 @@ def test_a_path_below_a_folder_is_the_systems_and_keeps_names_of_links(tmp_path,
     assert below("now", "ca.pem") == str(tmp_path / "now" / "ca.pem")
     assert below("now", "../ca.pem") == str(tmp_path / "far" / "ca.pem")
     assert below("", "ca.pem") == str(tmp_path / "ca.pem")
+    (tmp_path / "far" / "blob").write_text("x")
+    (tmp_path / "far" / "a.csv").symlink_to(tmp_path / "far" / "blob")  # whose name tells its kind
+    assert below("now", "../a.csv") == str(tmp_path / "far" / "a.csv")
+    (tmp_path / "far" / "live").symlink_to(tmp_path / "far" / "v1")
+    assert below("now", "../live/cert.pem") == str(tmp_path / "far" / "live" / "cert.pem")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from daskfc.cli import _WITH_COMMANDS, main
-from daskfc.cli.terminal.completion import _METHODS
+from daskfc.cli.terminal.completion import _METHODS, is_completing
 from daskfc.cli.terminal.progress import PATIENCE_S, shown_progress
 from daskfc.federation.driver.stage import Notice, Stage
 from daskfc.runs import known_methods
@@ -75,6 +75,20 @@ def completed(monkeypatch, tmp_path, capsys):
         return [tuple(one.split(",", 1)) for one in capsys.readouterr().out.splitlines()]
 
     return words
+
+
+def test_names_that_a_shell_would_read_as_more_are_not_completed(completed, tmp_path):
+    for name in ("my run-8", "a$(touch x)-9"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").touch()
+    assert {name for _, name in completed("daskfc status ")} == {
+        "runs/nightly-3", "runs/nightly-2", "runs/omnifc-1"
+    }  # fmt: skip
+
+
+def test_an_empty_variable_asks_for_no_completion(monkeypatch):
+    monkeypatch.setenv("_DASKFC_COMPLETE", "")
+    assert not is_completing()
 
 
 @pytest.mark.parametrize("command", ["status", "report", "resume", "audit", "card", "labels"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.runs import Pipeline, check_pipeline, estimator_of, load_pipeline
 
 ROOT = Path(__file__).parents[2]
@@ -224,6 +224,25 @@ def test_profiles_that_cannot_be_made(pipeline, n_clients, match):
     given = load_pipeline({"params": {"n_clusters": 3}, **pipeline})
     with pytest.raises(InvalidInput, match=match):
         check_pipeline(given, n_clients=n_clients)
+
+
+@pytest.mark.parametrize(("n_colluding", "step"), [(1, "standardise"), (0, "standardise"),
+                                                   (1, "min-max")])  # fmt: skip
+def test_colluding_clients_know_their_shares_of_a_preparations_noise(n_colluding, step):
+    """Who prepares does not know who may collude with whom later."""
+    bounds = {"low": 0, "high": 1}
+    noised = {"epsilon": 1.0, "delta": 1e-5, **bounds} if step == "standardise" else bounds
+    given = load_pipeline({
+        "method": "FederatedKMeans",
+        "params": {"n_clusters": 3, "n_colluding": n_colluding,
+                   "noise": {"epsilon": 1.0, "delta": 1e-5, "largest_norm": 1.0}},
+        "prepare": [{step: noised}],
+    })  # fmt: skip
+    if n_colluding and step == "standardise":
+        with pytest.raises(PrivacyError, match="n_colluding=1 cannot read features prepared with"):
+            check_pipeline(given, n_clients=5)
+    else:
+        check_pipeline(given, n_clients=5)
 
 
 def test_profiles_of_another_kind_are_refused():

@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from daskfc import Federation, OmniFC, simulate
+from daskfc import Federation, OmniFC, Prepare, simulate
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.federation.driver.opening import Opened
 from daskfc.federation.methods.samples import order_secret
@@ -51,6 +51,18 @@ def test_one_table_is_dealt_to_clients():
         assert Path(folder, "client-1.zarr").is_dir()
     assert np.count_nonzero(values == 0) == 12
     assert not Path(folder).exists()
+
+
+@pytest.mark.slow
+def test_new_samples_of_clients_with_columns_of_their_own_are_tables_too():
+    table = pd.DataFrame({"x": np.arange(24.0), "y": np.arange(24.0) % 7, "z": np.arange(24.0) % 5,
+                          "sex": ["f", "m"] * 12}, index=[f"p{i}" for i in range(24)])  # fmt: skip
+    with simulate(table, clients=3, split="vertical", categorical=["sex"]) as federation:
+        federation.preparation = Prepare(["one-hot", "standardise"]).fit(federation)
+        model = OmniFC(2, clusterer="k-means", split="columns", random_state=0).fit(federation)
+        own = {name: table[list(names)] for name, names in federation.contract.columns.items()}
+        new = model.predict(federation, own)
+    assert sorted(new.values.tolist()) == sorted(model.labels_.values.tolist())
 
 
 @pytest.mark.slow

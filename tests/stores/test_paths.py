@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import yaml
 
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, load_storage, write_store
+from daskfc.stores.building.paths import paths_of
+from daskfc.stores.dealing.config import SourceConfig
 
 HERE, ELSEWHERE = "x,y\n1,2\n3,4\n", "x,y\n5,6\n7,8\n"
 
@@ -136,6 +139,15 @@ def test_databases_have_paths_too(place):
     for name, where in {"uri": "sqlite:///lab.db", "path": "lab.db"}.items():
         storage = storage_of(place, f"storage/by-{name}.yaml", sql=query, **{name: where})
         assert first_of(storage) == [[1.5]]
+    for uri, meant in {
+        "sqlite+pysqlite:///lab.db": f"sqlite+pysqlite:///{Path('storage/lab.db').absolute()}",
+        "sqlite:///:memory:": "sqlite:///:memory:",
+        "postgresql:///lab": "postgresql:///lab",
+    }.items():
+        given = paths_of(
+            str(Path("storage").absolute()), SourceConfig(uri=uri, sql=query), {}, None
+        )
+        assert given["source"].uri == meant
 
 
 def test_labels_of_idx_are_a_path(place):

@@ -320,6 +320,21 @@ def test_a_code_among_words_empties_no_other(with_codes, url):
     assert ClientStore.open(url).categories["code"] == tuple(str(code) for code in CODES if code)
 
 
+def test_labels_of_many_digits_are_as_many_classes(tmp_path, url):
+    """In a csv file, where they are read as text."""
+    labels = [2**53, 2**53 + 1, 2**53 + 3]
+    pd.DataFrame({"y": labels, "x": [1.0, 2.0, 3.0]}).to_csv(tmp_path / "t.csv", index=False)
+    add_store("a", [str(tmp_path / "t.csv")], url, source={"labels": "y"})
+    assert ClientStore.open(url).labels().tolist() == labels
+
+
+def test_a_code_that_no_cell_has_changes_nothing(tmp_path, url):
+    frame = pd.DataFrame({"n": [2**60, 2**60 + 2**20], "m": [1, 2]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    add_store("a", [str(tmp_path / "t.parquet")], url, source={"na_values": [-999]})
+    np.testing.assert_array_equal(ClientStore.open(url).rows(0, 2), frame.to_numpy())
+
+
 def test_labels_of_numbers_with_a_gap_and_later_words(tmp_path, url, monkeypatch):
     monkeypatch.setattr(sql, "BATCH", 2)
     with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as database, database:

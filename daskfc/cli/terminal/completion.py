@@ -1,6 +1,7 @@
 """What a shell completes of a command, without importing it, which takes seconds."""
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ _METHODS = (
 
 def is_completing() -> bool:
     """Return whether a shell asks what a word may become."""
-    return "_DASKFC_COMPLETE" in os.environ
+    return bool(os.environ.get("_DASKFC_COMPLETE"))
 
 
 class StandIn(click.Command):
@@ -56,5 +57,7 @@ def _runs(incomplete: str) -> Iterator[str]:
     found = Path(folder or "runs").glob("*/run.json")
     for file in sorted(found, key=lambda one: one.stat().st_mtime, reverse=True):
         run = str(file.parent)
-        if run.startswith(incomplete) or file.parent.name.startswith(begins):
+        # a shell would put in other names without quotes; files that it completes itself have them
+        plain = shlex.quote(run) == run
+        if plain and (run.startswith(incomplete) or file.parent.name.startswith(begins)):
             yield run

@@ -73,8 +73,19 @@ class Opened:
                 "daskfc.write_store."
             )
         folder = f"{self.folder}/new-{uuid.uuid4().hex}"
-        written = write_dealt(folder, rest, **self.columns) if rest else {}
+        written: dict[str, str] = {}
+        for name, one in rest.items():
+            written |= write_dealt(folder, {name: one}, **_of_table(self.columns, one))
         return {name: written.get(name) or os.fspath(one) for name, one in given.items()}
+
+
+def _of_table(columns: Mapping[str, Any], table: Any) -> dict[str, Any]:
+    """Return what is said of columns that a client's table has; it may have some of all."""
+    there = set(getattr(table, "columns", ()))
+    return {
+        key: [name for name in said if name in there] if isinstance(said, list | tuple) else said
+        for key, said in columns.items()
+    }
 
 
 def _is_urls(storage: Any) -> bool:

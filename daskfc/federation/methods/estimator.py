@@ -191,8 +191,8 @@ class FederatedClusterer(FittedModel):
         federation.contract.check_prepared(_steps_of(federation))
         if federation.contract.readable:
             self.check_data(federation.contract.readable)
-        asked = getattr(self, "noise", None)
-        self._noise_left = noise_beside(type(self).__name__, asked, federation.preparation)
+        asked, t = getattr(self, "noise", None), getattr(self, "n_colluding", None)
+        self._noise_left = noise_beside(type(self).__name__, asked, federation.preparation, t)
         self._contract = federation.contract  # against which new samples are checked
         self._prepared = _steps_of(federation)  # must be those of new samples too
         self.timing_: dict[str, float] = {}

@@ -27,13 +27,30 @@ def check_noise_beside(method: str, bare: Sequence[str]) -> None:
         )
 
 
+def check_hidden(method: str, noised: bool, n_colluding: int | None) -> None:
+    """Refuse (PrivacyError) colluding clients of a fit where its preparation has noise.
+
+    Who prepares does not know who may collude, and has all clients add a share of that noise.
+    """
+    if noised and n_colluding:
+        raise PrivacyError(
+            f"{method} with n_colluding={n_colluding} cannot read features prepared with noise, of "
+            "which each client adds a share and knows its own. Declare 'min-max' with 'low' and "
+            "'high' in place of 'standardise'; or leave 'n_colluding' out."
+        )
+
+
 def noise_beside(
-    method: str, asked: Mapping[str, Any] | None, preparation: Any
+    method: str,
+    asked: Mapping[str, Any] | None,
+    preparation: Any,
+    n_colluding: int | None = None,
 ) -> Mapping[str, Any] | None:
     """Return the noise that a preparation leaves a fit; PrivacyError if it has none left."""
     if asked is None or preparation is None:
         return asked
     check_noise_beside(method, preparation.bare)
+    check_hidden(method, bool(preparation.spent.events), n_colluding)
     return budget_left(asked, preparation.spent)
 
 

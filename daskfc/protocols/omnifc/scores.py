@@ -39,7 +39,8 @@ from daskfc.protocols.omnifc.messages import ClusterReport
 
 _FEWEST = 5  # ours: samples of a cluster whose silhouette is told, as sites ask of sums
 _NEIGHBOURS = 9  # as of spectral clustering, which counts the sample itself
-_TIE = 1e-7  # ours: of the largest distance; nearer ones are equal but for rounding
+_TIE = 1e-7  # ours: relative difference of distances that count as equal
+_COPIES = 1e-13  # ours: squared distance of equal rows by products, relative to their norms
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,14 @@ def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
     return float((whole - within) / (k - 1) / (within / (n - k))) if within > 0 else np.inf
 
 
+def _apart(points: np.ndarray) -> np.ndarray:
+    """Return distances between rows; 0 of those that are equal but for rounding."""
+    squares = pairwise_distances(points, metric="sqeuclidean")
+    norms = np.square(points).sum(axis=1)
+    squares[squares <= _COPIES * (norms[:, None] + norms)] = 0.0
+    return np.asarray(np.sqrt(squares))
+
+
 def _modularity(some: Sampled, labels: np.ndarray) -> float:
     """Return the modularity of clusters in the graph of nearest neighbours; noise is in none.
 
@@ -144,12 +153,15 @@ def _modularity(some: Sampled, labels: np.ndarray) -> float:
     n, k = len(labels), np.unique(labels[labels >= 0]).size
     if not 2 <= k < n:
         return np.inf
-    apart = some.points if some.distances else pairwise_distances(some.points)
-    last = np.partition(apart, min(_NEIGHBOURS, n - 1), axis=1)[:, min(_NEIGHBOURS, n - 1)]
-    # all that are as near as the last of them, so that no order of samples decides between ties
-    near = apart <= last[:, None] + _TIE * apart.max()
-    np.fill_diagonal(near, False)
-    graph = sparse.csr_array(near, dtype=np.float64)
+    wanted = min(_NEIGHBOURS, n - 1)
+    apart = some.points.copy() if some.distances else _apart(some.points)
+    np.fill_diagonal(apart, np.inf)
+    last = np.partition(apart, wanted - 1, axis=1)[:, wanted - 1, None]
+    near = apart < last * (1.0 - _TIE)
+    # those that are as near as the last share its place: no order of samples decides
+    tied = ~near & (apart <= last * (1.0 + _TIE))
+    left = (wanted - near.sum(axis=1)) / tied.sum(axis=1)
+    graph = sparse.csr_array(near + tied * left[:, None])
     alone = labels.max() + 1 + np.arange(n)
     return modularity(sparse.csr_array(graph + graph.T), np.where(labels < 0, alone, labels))
 

@@ -13,7 +13,7 @@ from daskfc.checks import integer
 from daskfc.errors import InvalidInput
 from daskfc.federation import FederatedClusterer
 from daskfc.federation.driver.contract import check_prepared
-from daskfc.federation.methods.one_budget import check_noise_beside
+from daskfc.federation.methods.one_budget import check_hidden, check_noise_beside
 from daskfc.naming import correction, known_name
 from daskfc.plugins import with_plugins
 from daskfc.protocols import METHODS
@@ -328,6 +328,8 @@ Lower 'n_clusters'.
             )
         if getattr(estimator, "noise", None):
             check_noise_beside(method, checked.prepare.bare)
+            shared = any(params.get("epsilon") for _, params in checked.prepare.steps)
+            check_hidden(method, shared, getattr(estimator, "n_colluding", None))
     if stores is not None:
         columns = {name: store.feature_names for name, store in stores.items()}
         steps = [name for name, _ in checked.prepare.steps]

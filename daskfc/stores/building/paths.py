@@ -52,7 +52,7 @@ def moved(source: SourceConfig, place: Callable[[str], str]) -> dict[str, Any]:
         return {"views": own}
     if source.uri is not None:
         kind, _, file = source.uri.partition(":///")
-        if kind in _DATABASES and file:
+        if kind.partition("+")[0] in _DATABASES and file and file != ":memory:":
             return {"uri": f"{kind}:///{_relative(file, place)}"}
     found = {} if source.path is None else {"path": source.path}
     if found and source.labels is not None and format_of(source) == "idx":

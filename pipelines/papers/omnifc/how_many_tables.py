@@ -94,7 +94,7 @@ def _clusterers(records: Sequence[Record], sets: Sequence[str]) -> Iterator[str]
         return
     all_of_them = [fmean(column) for column in zip(*means, strict=True)]
     yield (
-        "As `daskfc suggest --try` does, of two fits with their own numbers of clusters the one "
+        "As `daskfc suggest --try` compares, of two fits with own numbers of clusters the one "
         f"with the larger modularity, spectral clustering if they differ by {AS_GOOD} at most: "
         f"mean index **{all_of_them[2]:.3f}**. k-means for all sets has {all_of_them[0]:.3f}, "
         f"spectral clustering for all {all_of_them[1]:.3f}, the better one of each set "

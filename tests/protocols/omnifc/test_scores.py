@@ -64,11 +64,9 @@ def modularity_by_pairs(labels, k=9):
     np.fill_diagonal(D, np.inf)
     A = np.zeros((n, n))
     for i in range(n):
-        last = np.sort(D[i])[min(k, n - 1) - 1]
-        for j in range(n):
-            if D[i, j] <= last * (1 + 1e-12):  # all that are as near as the last
-                A[i, j] += 1
-                A[j, i] += 1
+        for j in np.argsort(D[i])[: min(k, n - 1)]:
+            A[i, j] += 1
+            A[j, i] += 1
     degrees, edges = A.sum(axis=1), A.sum()
     return sum(
         (A[i, j] - degrees[i] * degrees[j] / edges) / edges
@@ -117,6 +115,18 @@ def test_no_order_of_samples_decides_between_ties(values):
         ):
             told.add(round(module._modularity(some, labels[order]), 12))
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("far", [1e6, 99_999_999.0, 1e12])
+def test_one_sample_far_away_decides_nothing(far):
+    """A code for a missing value that was left in."""
+    X, labels = make_blobs(200, centers=4, n_features=3, cluster_std=0.3, random_state=0)
+    without = module._modularity(Sampled(np.arange(200), X), labels)
+    with_one = module._modularity(
+        Sampled(np.arange(201), np.vstack([X, np.full((1, 3), far)])), np.append(labels, 0)
+    )
+    assert without > 0.7
+    assert with_one == pytest.approx(without, abs=0.02)
 
 
 def test_what_is_worse_than_chance_is_never_better_by_being_twice_so():

@@ -252,6 +252,8 @@ def _emptied(column: pd.Series, codes: Collection[str]) -> pd.Series:
         # in float64 two numbers of many digits may be one
         whole = [int(code) for code in map(str, codes) if _WHOLE.fullmatch(code.strip())]
         coded = column.isin(whole) | (column.isin(numbers) & (column.abs() < 1 << 53))
+        if not coded.any():
+            return column
         return column.astype(with_gaps(column.dtype.name.lower())).mask(coded)
     text = as_text(column)
     values = pd.to_numeric(text, errors="coerce")
@@ -336,6 +338,11 @@ def _side_columns(side: pd.DataFrame, source: SourceConfig) -> tuple[Any, ...]:
 
 def _words(values: pd.Series) -> np.ndarray:
     """Return labels that were read as text, as numbers if all of them are numbers."""
+    text = as_text(values)
+    if text.notna().all() and text.map(_WHOLE.fullmatch).notna().all():
+        whole = [int(word) for word in text]
+        if all(abs(one) < 1 << 63 for one in whole):
+            return np.array(whole, dtype=np.int64)
     numbers = pd.to_numeric(values, errors="coerce")
     if numbers.notna().eq(values.notna()).all():
         return numbers.to_numpy(dtype=np.float64)
