@@ -307,7 +307,7 @@ def test_a_unit_starts_the_script_where_the_readme_puts_it(new, tmp_path, name):
 
 def test_whoever_submits_has_a_timer_for_a_run_every_night(new, tmp_path):
     assert new("start: systemd").exit_code == 0
-    own, base = tmp_path / "ca" / "parties" / "alice", "daskfc-nightly-alice"
+    own, base = tmp_path / "ca" / "parties" / "alice", "nightly-daskfc-alice"
     found = unit((own / f"{base}.service").read_text())
     asked = parsed(shlex.split(found["Service"]["ExecStart"])[1:])
     assert asked["pipeline"] == "/etc/daskfc/alice/pipeline.yaml"

@@ -53,7 +53,7 @@ def kit_of(
 ) -> dict[str, str]:
     """Return the text of each file of a side, by name, with what a federation's list says."""
     files, nightly = [*KIT[issued.role][:-1]], issued.role == "submitter"
-    base = f"daskfc-{'nightly-' * nightly}{issued.name}"
+    base = f"{'nightly-' * nightly}daskfc-{issued.name}"  # the name of no party's unit
     units = [f"{base}.service", f"{base}.timer"][: 1 + nightly]
     if of is not None:
         compose = [] if nightly else ["compose.yaml"]
