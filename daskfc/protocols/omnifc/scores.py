@@ -8,6 +8,7 @@ Modularity  M. Newman, M. Girvan, "Finding and evaluating community structure in
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -39,6 +40,7 @@ from daskfc.protocols.omnifc.messages import ClusterReport
 
 _FEWEST = 5  # ours: samples of a cluster whose silhouette is told, as sites ask of sums
 _NEIGHBOURS = 9  # as of spectral clustering, which counts the sample itself
+_ROWS = 128  # ours: rows of distances at a time; all of them would be most of a party's memory
 _TIE = 1e-7  # ours: relative difference of distances that count as equal
 _COPIES = 1e-13  # ours: squared distance of equal rows by products, relative to their norms
 
@@ -137,12 +139,23 @@ def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
     return float((whole - within) / (k - 1) / (within / (n - k))) if within > 0 else np.inf
 
 
-def _apart(points: np.ndarray) -> np.ndarray:
-    """Return distances between rows; 0 of those that are equal but for rounding."""
-    squares = pairwise_distances(points, metric="sqeuclidean")
-    norms = np.square(points).sum(axis=1)
-    squares[squares <= _COPIES * (norms[:, None] + norms)] = 0.0
-    return np.asarray(np.sqrt(squares))
+def _neighbours(some: Sampled, rows: slice, wanted: int) -> "sparse.csr_array[Any, Any]":
+    """Return which samples are the nearest of some rows of them, `wanted` in all for each row."""
+    if some.distances:
+        apart = some.points[rows].copy()
+    else:
+        points, norms = some.points, np.square(some.points).sum(axis=1)
+        apart = pairwise_distances(points[rows], points, metric="sqeuclidean")
+        apart[apart <= _COPIES * (norms[rows, None] + norms)] = 0.0
+        np.sqrt(apart, out=apart)
+    own = np.arange(len(some.points))[rows]
+    apart[np.arange(len(own)), own] = np.inf
+    last = np.partition(apart, wanted - 1, axis=1)[:, wanted - 1, None]
+    near = apart < last * (1.0 - _TIE)
+    # those that are as near as the last share its place: no order of samples decides
+    tied = ~near & (apart <= last * (1.0 + _TIE))
+    left = (wanted - near.sum(axis=1)) / tied.sum(axis=1)
+    return sparse.csr_array(near + tied * left[:, None])
 
 
 def _modularity(some: Sampled, labels: np.ndarray) -> float:
@@ -153,15 +166,9 @@ def _modularity(some: Sampled, labels: np.ndarray) -> float:
     n, k = len(labels), np.unique(labels[labels >= 0]).size
     if not 2 <= k < n:
         return np.inf
-    wanted = min(_NEIGHBOURS, n - 1)
-    apart = some.points.copy() if some.distances else _apart(some.points)
-    np.fill_diagonal(apart, np.inf)
-    last = np.partition(apart, wanted - 1, axis=1)[:, wanted - 1, None]
-    near = apart < last * (1.0 - _TIE)
-    # those that are as near as the last share its place: no order of samples decides
-    tied = ~near & (apart <= last * (1.0 + _TIE))
-    left = (wanted - near.sum(axis=1)) / tied.sum(axis=1)
-    graph = sparse.csr_array(near + tied * left[:, None])
+    blocks = (slice(start, start + _ROWS) for start in range(0, n, _ROWS))
+    parts = [_neighbours(some, rows, min(_NEIGHBOURS, n - 1)) for rows in blocks]
+    graph = sparse.csr_array(sparse.vstack(parts))
     alone = labels.max() + 1 + np.arange(n)
     return modularity(sparse.csr_array(graph + graph.T), np.where(labels < 0, alone, labels))
 
