@@ -62,7 +62,7 @@ def test_what_is_suggested_is_tried(suggested):
     assert "modularity" in result.stdout
     assert "Take " in result.stdout
     runs = sorted(path.name for path in Path("runs").iterdir())
-    assert [name.rpartition("-2")[0] for name in runs] == ["k-means", "spectral"]
+    assert [name.rsplit("-", 3)[0] for name in runs] == ["k-means", "spectral"]
     summary = json.loads(Path("runs", runs[1], "summary.json").read_text("utf-8"))
     assert f"{summary['quality']['modularity']:.3f}" in result.stdout
 

@@ -198,7 +198,7 @@ def running(monkeypatch):
     asked, failing = [], set()
 
     def run(pipeline, *, name, **where):
-        asked.append((pipeline.get("seeds"), name.rpartition("-2")[0], where["storage"]))
+        asked.append((pipeline.get("seeds"), name.rsplit("-", 3)[0], where["storage"]))
         if pipeline["method"] in failing:
             raise RunFailed(Path("r"), "a party died.", False)
         return SimpleNamespace(summary={"quality": {"sizes": {"0": 1, "1": 1},
