@@ -94,6 +94,7 @@ def test_a_grid_is_told_from_views(tmp_path):
     assert found.storage.startswith("4 clients hold some columns of some samples: 24 samples, 4")
     assert names(found) == ["spectral", "k-means", "hdbscan"]
     assert {one.pipeline["params"]["split"] for one in found.proposals} == {"grid"}
+    assert list(found.left_out) == ["ESFMC"]  # for want of a number of clusters
 
 
 def test_each_clients_own_graph_is_none_that_joins_them(tmp_path):

@@ -94,10 +94,9 @@ class SiteRules:
     def check_store(self, url: str) -> None:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
 
-    @property
-    def n_colluding(self) -> int:
-        """Clients that may pool what they know with the server, as the run announced."""
-        return 0
+    def hidden_among(self, n_clients: int) -> int:
+        """Return how many of so many clients do not collude, by what the run announced; one is."""
+        return n_clients
 
     @property
     def smallest(self) -> Smallest:
@@ -164,10 +163,9 @@ class PartyRules(SiteRules):
         """Return the party's own memory of tags, which survives a restart of its process."""
         return self._once
 
-    @property
-    def n_colluding(self) -> int:
-        """As announced."""
-        return self._announced.n_colluding
+    def hidden_among(self, n_clients: int) -> int:
+        """See `SiteRules`; PrivacyError where what was announced is no number."""
+        return max(1, n_clients - self._announced.n_colluding)
 
     def refuse(self, refusal: Refusal) -> NoReturn:
         """Raise PolicyRefused: the site sees the whole sentence, others the rule's name only."""

@@ -225,12 +225,13 @@ def _proposals(facts: _Facts, learns: Learns) -> Iterator[Proposal | tuple[str, 
             "their server learns distances, or features of every sample; no method for clients "
             "that hold columns or views tells it less.",
         )
-    elif facts.split == "views":
-        yield _of_views(facts)
     elif facts.graph:
         yield from _of_graphs(facts)
     else:
-        yield from _any_shape(facts)
+        if facts.split != "views":
+            yield from _any_shape(facts)
+        if facts.split != "columns":
+            yield from _of_views(facts)
 
 
 def _omnifc(facts: _Facts, clusterer: Any, **params: Any) -> dict[str, Any]:
@@ -299,56 +300,58 @@ def _on_sums(facts: _Facts) -> Iterator[Proposal]:
     )
 
 
-def _on_shares(facts: _Facts) -> Iterator[Proposal | tuple[str, str]]:
+def _with_number(
+    facts: _Facts, why: str, *proposals: Proposal
+) -> Iterator[Proposal | tuple[str, str]]:
+    """Yield proposals for which the number of clusters must be given, or why it must."""
     if facts.n_clusters is None:
-        yield (
-            "k-means on shares",
-            "where nobody learns anything, nobody can tell how many clusters there are. Give the "
-            "number of clusters.",
-        )
-        return
-    yield Proposal(
+        yield proposals[0].name, f"{why} Give the number of clusters."
+    else:
+        yield from proposals
+
+
+def _on_shares(facts: _Facts) -> Iterator[Proposal | tuple[str, str]]:
+    shares = Proposal(
         "k-means on shares",
         _omnifc(facts, "k-means", **facts.k, reveal="labels"),
         "Three clients compute on shares. The server learns no distance and no sum, but for those "
         "that prepare features, the caller the cluster of each sample under a pseudonym, and "
         "others nothing, as long as no two of the three pool what they have.",
     )
+    why = "where nobody learns anything, nobody can tell how many clusters there are."
+    yield from _with_number(facts, why, shares)
 
 
 def _of_graphs(facts: _Facts) -> Iterator[Proposal | tuple[str, str]]:
-    if facts.n_clusters is None:
-        yield (
-            "kCAGC",
-            "over a graph the number of clusters could be chosen by stability alone, which says "
-            "little where the graph tells them apart. Give the number of clusters.",
-        )
-        return
-    yield Proposal(
+    kcagc = Proposal(
         "kCAGC",
         _pipeline("kCAGC", facts, facts.k),
         "Clients smooth their columns over the graph and cluster them. The server learns which "
         "samples are alike at each client, and all distances between these groups.",
     )
     steps = [*facts.prepare, "normalise", {"smooth": {"order": 12, "filter": "gcc"}}]
-    yield Proposal(
+    smoothed = Proposal(
         "smoothed columns",
         {**_omnifc(facts, "reduced-k-means", **facts.k), "prepare": steps},
         "Labels are those of the pooled columns, smoothed over the graph, exactly. The server "
         "learns all distances, and everybody the length of each sample.",
     )
+    why = (
+        "over a graph the number of clusters could be chosen by stability alone, which says little "
+        "where the graph tells them apart."
+    )
+    yield from _with_number(facts, why, kcagc, smoothed)
 
 
-def _of_views(facts: _Facts) -> Proposal | tuple[str, str]:
-    if facts.n_clusters is None:
-        return (
-            "ESFMC",
-            "the number of clusters could be chosen by stability alone, with networks trained "
-            "three times for each number. Give the number of clusters.",
-        )
-    return Proposal(
+def _of_views(facts: _Facts) -> Iterator[Proposal | tuple[str, str]]:
+    esfmc = Proposal(
         "ESFMC",
         _pipeline("ESFMC", facts, facts.k),
         "Clients train a network a view, also of samples that some views lack; the server learns "
         "features of every sample. It needs JAX.",
     )
+    why = (
+        "the number of clusters could be chosen by stability alone, with networks trained three "
+        "times for each number."
+    )
+    yield from _with_number(facts, why, esfmc)

@@ -216,7 +216,7 @@ def masked_part(
     site: SiteRules = FREE,
 ) -> MaskedPart:
     """Send an array behind the masks of a tag and of the data that this client got."""
-    noise = noise_of_part(part, max(1, keys.n_members - site.n_colluding))
+    noise = noise_of_part(part, site.hidden_among(keys.n_members))
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     keys.mask(encoded, tag, told_alike)
     none = np.empty((0, 32), dtype=np.uint8)

@@ -208,7 +208,7 @@ def masked_once(
     site: SiteRules = FREE,
 ) -> MaskedPart:
     """Send an array behind its own mask and the pair masks of a tag."""
-    noise = noise_of_part(part, max(1, vault.threshold - site.n_colluding))
+    noise = noise_of_part(part, site.hidden_among(vault.threshold))
     encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
     public = vault.mask(encoded, tag, secret, told_alike)
     key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()

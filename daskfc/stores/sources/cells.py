@@ -15,6 +15,9 @@ from daskfc.stores.layout.spelling import Spelling
 LONGEST_WORD = 64  # ours: bytes of a category; clients agree on categories by sums of that many
 _DAY = np.timedelta64(1, "D")
 
+WHOLE = r"[+-]?\d+"
+"""The pattern of a whole number."""
+
 _LARGEST = 2**53  # whole numbers up to here are numbers of float64
 _DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}.*|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}.*")
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?")
@@ -217,7 +220,7 @@ class Cells:
             found[limits.index] = np.nan if rule == "missing" else limits
             wrong[limits.index] = False
         self._check(column, wrong, start)
-        digits = text.str.fullmatch(r"[+-]?\d+").eq(True)
+        digits = text.str.fullmatch(WHOLE).eq(True)
         self._check(
             column,
             digits & (found.abs() >= _LARGEST),

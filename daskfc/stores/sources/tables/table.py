@@ -14,14 +14,21 @@ from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.samples import Samples, encode_labels
 from daskfc.stores.layout.spelling import Spelling
-from daskfc.stores.sources.cells import Cells, Fault, as_text, by_column, check_digits, words_of
+from daskfc.stores.sources.cells import (
+    WHOLE,
+    Cells,
+    Fault,
+    as_text,
+    by_column,
+    check_digits,
+    words_of,
+)
 from daskfc.stores.sources.source import Source
 
 KEYS_OF_TABLES = frozenset(
     "columns labels ids categorical dates date_format missing words na_values censored multiply "
     "rename pivot".split()
 )
-_WHOLE = re.compile(r"[+-]?\d+")
 _ROWS = 65536  # ours: read at a time where all of a few columns are wanted
 
 
@@ -86,8 +93,8 @@ def typed(cells: pd.DataFrame, found: pd.DataFrame | None = None) -> pd.DataFram
             continue
         if all(isinstance(cell, int) for cell in there):
             low, high = min(there), max(there)
-            kinds = {"int64": (-(1 << 63), 1 << 63), "uint64": (0, 1 << 64)}
-            held = [kind for kind, (least, end) in kinds.items() if least <= low and high < end]
+            ends = {kind: np.iinfo(kind) for kind in ("int64", "uint64")}
+            held = [kind for kind, end in ends.items() if end.min <= low and high <= end.max]
             if held:
                 own = column.where(column.notna(), None)
                 found.isetitem(i, pd.array(own.tolist(), dtype=with_gaps(held[0])))
@@ -250,7 +257,7 @@ def _emptied(column: pd.Series, codes: Collection[str]) -> pd.Series:
             coded = column.isin(numbers)
             return column.mask(coded) if coded.any() else column
         # in float64 two numbers of many digits may be one
-        whole = [int(code) for code in map(str, codes) if _WHOLE.fullmatch(code.strip())]
+        whole = [int(code) for code in map(str, codes) if re.fullmatch(WHOLE, code.strip())]
         coded = column.isin(whole) | (column.isin(numbers) & (column.abs() < 1 << 53))
         if not coded.any():
             return column
@@ -339,7 +346,7 @@ def _side_columns(side: pd.DataFrame, source: SourceConfig) -> tuple[Any, ...]:
 def _words(values: pd.Series) -> np.ndarray:
     """Return labels that were read as text, as numbers if all of them are numbers."""
     text = as_text(values)
-    if text.notna().all() and text.map(_WHOLE.fullmatch).notna().all():
+    if text.str.fullmatch(WHOLE).eq(True).all():
         whole = [int(word) for word in text]
         if all(abs(one) < 1 << 63 for one in whole):
             return np.array(whole, dtype=np.int64)
