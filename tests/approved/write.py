@@ -49,7 +49,12 @@ MATTERS = {
     "FederatedGaussianMixture": {"averaging": _OTHER_SUMS},
     "FederatedKMeans": {
         "averaging": _OTHER_SUMS,
-        "noise": ("daskfc.secure.kmeans.on_sums.", "daskfc.secure.kmeans.private."),
+        "client_priors": ("daskfc.protocols.federated_kmeans.priors.",),
+        "noise": (
+            "daskfc.protocols.federated_kmeans.priors.",
+            "daskfc.secure.kmeans.on_sums.",
+            "daskfc.secure.kmeans.private.",
+        ),
     },
     "FederatedKernelKMeans": {
         "averaging": _OTHER_SUMS,

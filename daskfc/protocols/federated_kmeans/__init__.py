@@ -22,6 +22,8 @@ Messages    who → whom        class            what it reveals
             server → client   KMeansCounts     the counts
             server → caller   KMeansProgress   a bound on the next sums, who takes part
             server → client, caller   KMeansCenters   the centres, and the inertia
+            server → client, caller   ClusterShares, ClientPriors   with `client_priors`: numbers of
+                                               samples by nearest centre, how unlike clients are
             client → caller   LabelledSamples  labels with sample ids
             With noise: sums that bear it, and KMeansReach in place of proposals and counts.
 
@@ -33,6 +35,7 @@ Departures  (1) Rounds of Lloyd's that open every cluster's sum give a server al
                 groups are fine enough; then groups split by Lloyd's own centres, where samples that
                 are too few to split off stay; the last round moves nearly all of these too.
             (3) With noise: `daskfc.secure.kmeans.private`.
+            (4) Labels that count each client's own shares of clusters: `priors`.
 """
 
 from daskfc.protocols.federated_kmeans.estimator import FederatedKMeans

@@ -8,13 +8,21 @@ import numpy as np
 from daskfc import seeds
 from daskfc.checks import boolean, integer, one_of, real
 from daskfc.errors import InvalidInput
-from daskfc.federation import FederatedClusterer, Federation, own_labels, param
+from daskfc.federation import (
+    FederatedClusterer,
+    Federation,
+    Local,
+    PerClient,
+    own_labels,
+    param,
+)
 from daskfc.federation.methods.one_budget import NOISE, noise_told
 from daskfc.federation.methods.samples import Labelled, NewStores
 from daskfc.privacy import asked_noise, multiplier_of_each
-from daskfc.protocols.federated_kmeans import party
-from daskfc.secure.kmeans import StartedNoise, open_kmeans
-from daskfc.secure.sums import KINDS, check_maskers, open_sum
+from daskfc.protocols.federated_kmeans import party, priors
+from daskfc.secure.kmeans import Clusters, StartedNoise, open_kmeans
+from daskfc.secure.sums import KINDS, Aggregation, check_maskers, open_sum
+from daskfc.secure.sums.few import LARGEST_COUNT
 
 LLOYD_ROUNDS = 50  # ours: at most; a dozen come to rest where clusters do not overlap
 
@@ -42,6 +50,10 @@ class FederatedKMeans(FederatedClusterer):
         are shortened to it; it must not depend on them, and should not be much longer than most,
         since noise grows with it. ``rounds`` of Lloyd's algorithm, 3 by default, follow four
         releases of the start.
+    client_priors : bool
+        Whether a sample's label counts how often each cluster occurs at its client, beside its
+        distances: better where clients have different clusters, and the nearest centre where they
+        are alike. Not with `noise`.
     n_colluding : int
         Clients that may collude with the server.
     allow_few : bool
@@ -63,6 +75,12 @@ class FederatedKMeans(FederatedClusterer):
         labelled by the nearest centre; None with noise.
     n_rounds_ : int
         Rounds, each of one sum or two.
+    cluster_shares_ : ndarray of shape (k,), float64
+        With `client_priors`: the share of all samples that is nearest to each centre.
+    overdispersion_ : float
+        With `client_priors`: how unlike the clients' shares are, from 0, alike, to 1.
+    temperature_ : float
+        With `client_priors`: how much they count beside squared distances, in their unit.
     privacy_ : dict
         With noise: "kind", "multiplier", "releases", "delta" and "epsilon" for each sample.
 
@@ -74,7 +92,9 @@ class FederatedKMeans(FederatedClusterer):
     centre; no combination of these sums is over fewer than five samples. Clients learn centres and
     counts. A fit with another seed, or of other samples, has other groups, whose sums may differ by
     single samples. With noise all that the server sees but the number of samples is (ε, δ)-private
-    for every sample.
+    for every sample. With `client_priors` server, clients and caller also learn how many samples
+    are nearest to each last centre, and one number of how unlike clients are; a client's own shares
+    stay there.
 
     Clusters of fewer than five samples are not found, and a sample that is very far from all others
     leaves these in fewer clusters: a warning says how many were found. A fit that is started again
@@ -102,6 +122,7 @@ class FederatedKMeans(FederatedClusterer):
     tolerance: float = param(real(low=0), default=1e-4)
     averaging: str = param(one_of(*KINDS), default="masked")
     noise: Mapping[str, Any] | None = param(NOISE, default=None)
+    client_priors: bool = param(boolean(), default=False)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
     patience_s: float = param(real(above=0), default=10.0)
@@ -109,7 +130,11 @@ class FederatedKMeans(FederatedClusterer):
     def check(self, n_clients: int | None = None) -> None:
         """Check the parameters against their constraints, each other and the number of clients."""
         super().check(n_clients)
-        _noise_of(self.noise)
+        if _noise_of(self.noise) is not None and self.client_priors:
+            raise InvalidInput(
+                f"{_NAME} has either 'noise' or 'client_priors', whose sums bear no noise; got "
+                "both. Leave one out."
+            )
         if n_clients is not None and self.averaging != "plain":
             check_maskers(n_clients, self.n_colluding, self.allow_few)
 
@@ -140,23 +165,49 @@ class FederatedKMeans(FederatedClusterer):
             **how,
         )
         with self._stage(federation, "clustering"):
-            clusters = kmeans.fit(federation.on_clients(party.own_rows))
+            rows = federation.on_clients(party.own_rows)
+            clusters = kmeans.fit(rows)
             found = federation.publish(clusters.centers)
+            labels = clusters.labels
+            if self.client_priors:
+                labels = self._by_priors(federation, sums, rows, clusters)
         self.cluster_centers_ = found.centers
         self.inertia_ = None if np.isnan(found.inertia) else found.inertia
         self.n_rounds_ = kmeans.n_rounds
         if noise is not None and given is not None:
             delta = float(given["delta"])
             self.privacy_ = noise_told("sums", noise.multiplier, noise.releases, delta)
-        return federation.publish(own_labels, clusters.labels, party="clients", wait=False)
+        return federation.publish(own_labels, labels, party="clients", wait=False)
+
+    def _by_priors(
+        self, federation: Federation, sums: Aggregation, rows: PerClient[Local], clusters: Clusters
+    ) -> PerClient[Local]:
+        """Return labels by distances and each client's own shares of clusters; see `priors`."""
+        near, told = clusters.labels, clusters.told
+        parts = federation.inline(priors.own_cluster_counts, near, told)
+        shares = federation.on_server(priors.cluster_shares, sums.sum(parts, max_abs=LARGEST_COUNT))
+        of_all = federation.publish(shares)
+        own = federation.tell(shares)
+        parts = federation.inline(priors.unlikeness, near, own)
+        total = sums.sum(parts, max_abs=of_all.largest)
+        prior = federation.on_server(priors.client_priors, total, shares, clusters.centers)
+        found = federation.publish(prior)
+        self.cluster_shares_ = of_all.shares
+        self.overdispersion_, self.temperature_ = found.overdispersion, found.temperature
+        return federation.on_clients(
+            priors.labels_by_priors, rows, told, own, federation.tell(prior)
+        )
 
     def can_start_again(self) -> bool:
         """Whether an interrupted fit may begin again: not if it may have released noisy sums."""
         return not getattr(self, "_releases", False)
 
     def _predict(self, federation: Federation, new: NewStores) -> Labelled:
-        told = (new, self.cluster_centers_)
-        return federation.publish(party.labelled_new, *told, party=tuple(new), wait=False)
+        given: tuple[Any, ...] = (party.labelled_new, new, self.cluster_centers_)
+        if self.client_priors:
+            shares = (self.cluster_shares_, self.overdispersion_, self.temperature_)
+            given = (priors.labelled_new_by_priors, *given[1:], *shares)
+        return federation.publish(*given, party=tuple(new), wait=False)
 
 
 _NAME = "FederatedKMeans"
