@@ -8,11 +8,12 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
+from pydantic import model_validator
 
 from daskfc.checks import Section, checked
 from daskfc.site.amounts import Budget, Groups, Maskers, Rate, Samples, Upload
@@ -71,7 +72,8 @@ class Policy(Section):
         enough samples of all clients share.
     preparation : {"never", "noised", "allow"}, optional
         Whether the caller may learn sums that prepare features, or those alone that bear noise.
-        Where it is left out: noised if the policy asks for noise, else allow.
+        Where it is left out: noised if the policy has a budget, never if it asks for noise
+        otherwise, else allow. "noised" needs a budget.
     profiles : {"never", "allow"}, optional
         Whether the caller may learn means and counts of clusters of samples that the caller names.
         Where it is left out: never if the policy asks for noise, else allow.
@@ -115,6 +117,12 @@ class Policy(Section):
     profiles: Literal["never", "allow"] | None = None
     errors: Literal["sentences", "codes"] = "sentences"
     packages: Packages = ()
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if self.preparation == "noised" and self.budget is None:
+            raise ValueError("'preparation: noised' needs a 'budget': else any epsilon would do")
+        return self
 
     @classmethod
     def default(cls, loopback: bool) -> "Policy":
@@ -248,9 +256,14 @@ got 'sometimes'. Correct the value.
                     Refusal(f"methods.{name}.{path}", f"the parameter {path!r} of {name} {broken}.")
                 )
         noise = request.parameters.get("noise")
-        if self.budget is not None and isinstance(noise, Mapping) and noise.get("delta") is None:
-            told = f"the noise of {name} has no delta, so that the budget could not count it."
-            found.append(Refusal("budget", told))
+        rule = "budget" if self.budget is not None else "noise"
+        if self.asks_for_noise and isinstance(noise, Mapping) and noise.get("delta") is None:
+            told = f"the noise of {name} has no delta, so that its epsilon says nothing."
+            found.append(Refusal(rule, told))
+        formula = noise.get("formula", "exact") if isinstance(noise, Mapping) else "exact"
+        if self.asks_for_noise and formula != "exact" and "noise.formula" not in (limits or {}):
+            told = f"the noise of {name} has the formula {formula!r}, whose epsilon is not exact."
+            found.append(Refusal(rule, told))
         if not self._takes_package(request.package, request.version):
             what = f"{request.package} {request.version}".strip()
             found.append(
@@ -278,7 +291,8 @@ got 'sometimes'. Correct the value.
         >>> Policy().may("profiles"), Policy.of(noisy).may("profiles")
         ('allow', 'never')
         """
-        strict = {"preparation": "noised", "profiles": "never"}[task] if task != "labels" else ""
+        noised = "never" if self.budget is None else "noised"  # without one any epsilon would do
+        strict = {"preparation": noised, "profiles": "never"}[task] if task != "labels" else ""
         said: str | None = getattr(self, task)
         return said or (strict if self.asks_for_noise else "allow")
 

@@ -69,7 +69,7 @@ def test_the_site_says_what_its_data_are(gate):
     policy = Policy(samples={"at_least": 4}, columns=["x0"], methods=["OmniFC"])
     lies = RunRequest("OmniFC", columns=("x0",))
     one = gate(policy=policy)
-    with refused("samples.at_least"):
+    with refused("columns"):
         one.admit(settings(request=lies), None)
     with refused("methods"):
         one.admit(settings("t", request=RunRequest("FedSC")), None)
@@ -112,7 +112,7 @@ def test_no_client_is_prepared_as_others_are_not(gate):
     plain = {"step": "standardise", "mean": [0.0, 0.0], "scale": [1.0, 1.0]}
     away = {**plain, "scale": [1e300, 1e300]}
     one = gate(policy=Policy())
-    for at, asked in enumerate([RunRequest("FederatedKMeans"), RunRequest("profiles")]):
+    for at, asked in enumerate([RunRequest("FederatedKMeans"), RunRequest("FedSC")]):
         with refused("preparation"):
             one.admit(
                 settings(f"s{at}", request=asked, preparation={"a": [plain], "b": [away]}), None
@@ -131,6 +131,38 @@ def test_no_noise_on_rows_that_hold_those_of_neighbours(gate):
         gate(policy=Policy()).admit(
             settings(request=noisy, preparation={"a": [{"step": "smooth", "order": 1}]}), None
         )
+
+
+SHIFT = {"step": "jitter", "share": 0.1, "seed": 3}
+
+
+def test_no_shift_of_samples_by_all_of_them_beside_noise(gate):
+    """The spread and the largest value of all samples moved each row, and noise was for one."""
+    noisy = RunRequest("FederatedKMeans", parameters={"noise": {"epsilon": 1.0, "delta": 1e-5}})
+    one = gate(policy=Policy())
+    with refused("preparation"):
+        one.admit(settings(request=noisy, preparation={"a": [SHIFT]}), None)
+    bare = RunRequest("FederatedKMeans")
+    one.admit(settings("t", request=bare, preparation={"a": [SHIFT]}), None)
+
+
+@pytest.mark.parametrize(
+    "step", [{**SHIFT, "share": 1e6}, {**SHIFT, "share": -0.1}, {**SHIFT, "scale": [1e6, 1e6]},
+             {"step": "jitter", "scale": [1e6, 1e6], "seed": 1, "largest": 1e300}],
+)  # fmt: skip
+def test_no_shift_that_tells_samples_apart(gate, step):
+    """Known and huge, they left one sample of a column above a bound by which it was clipped."""
+    with refused("preparation"):
+        gate(policy=Policy()).admit(
+            settings(request=RunRequest("FederatedKMeans"), preparation={"a": [step]}), None
+        )
+
+
+@pytest.mark.parametrize("task", ["preparation", "profiles"])
+def test_tasks_that_look_at_samples_take_them_as_they_are(gate, task):
+    told = {"a": [{"step": "standardise", "mean": [0.0, 0.0], "scale": [1.0, 1.0]}]}
+    with refused("preparation"):
+        gate(policy=Policy()).admit(settings(request=RunRequest(task), preparation=told), None)
 
 
 def test_clear_ids_are_asked_for_by_the_settings_whatever_the_request_says(gate):

@@ -12,6 +12,8 @@ from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import OnceOnly, PartyRules
 from daskfc.privacy import noise_multiplier
 from daskfc.site import Policy, RunRequest, SiteState
+from daskfc.stores import ClientStore, write_store
+from daskfc.testing.federation import stores_of
 
 RUN = RunSettings("r", 0, start="s")
 
@@ -78,6 +80,61 @@ def test_what_the_policy_lets_passes(rules):
     one.check_upload(10)
     one.charge("digest", 1.0, "factors")
     assert one._state.audit() == ()
+
+
+@pytest.mark.parametrize("method", ["FederatedKMeans", "opening", "labels"])
+@pytest.mark.parametrize("package", ["Daskfc", "daskfc", "DASKFC", "anything"])
+def test_who_composes_steps_has_a_package_of_another_name(rules, method, package):
+    """`Daskfc` was another package than daskfc, and tasks were of any."""
+    run = replace(RUN, request={"method": method, "package": package})
+    one = rules(Policy(packages=("anything",)), run=run)
+    assert one.composes == (package == "anything" and method == "FederatedKMeans")
+
+
+def test_a_start_labels_by_one_model(rules):
+    one, centers = rules(Policy()), np.arange(6.0).reshape(3, 2)
+    for _ in range(2):
+        one.check_model(centers)
+    with pytest.raises(PrivacyError, match="may ask for 1 different models for labels at most"):
+        one.check_model(centers + 1e-9)
+    free = rules(Policy.default(loopback=True))
+    for shift in range(3):
+        free.check_model(centers + shift)
+
+
+@pytest.mark.parametrize(
+    ("steps", "few"),
+    [
+        ([{"step": "clip", "low": 97.5}], True),
+        ([{"step": "clip", "high": 1.5}], True),
+        ([{"step": "clip", "low": 94.5}], False),  # five are left
+        ([{"step": "clip", "low": 150.0}], False),  # none
+        ([{"step": "clip", "low": 0.0, "high": 99.0}], False),  # all
+        ([{"step": "standardise", "mean": [97.5, 0.0], "scale": [1.0, 1.0]},
+          {"step": "clip", "low": 0.0}], True),
+        ([{"step": "log"}], False),
+    ],
+)  # fmt: skip
+def test_a_clip_leaves_no_few_samples_as_they_are(rules, tmp_path, steps, few):
+    """Of a column clipped above all samples but one, the sum is that one's."""
+    rows = np.column_stack([np.arange(100.0), np.ones(100)])
+    store = ClientStore.open(stores_of(tmp_path / "stores", {"a": rows})["a"])
+    one = rules(Policy())
+    if few:
+        with refused("groups.samples"):
+            one.check_clips(store, steps)
+    else:
+        one.check_clips(store, steps)
+    rules(Policy.default(loopback=True)).check_clips(store, steps)
+
+
+def test_gaps_are_no_samples_that_a_clip_leaves(rules, tmp_path):
+    rows = np.array([[np.nan]] * 4 + [[1.0]] * 6 + [[9.0]])
+    write_store(str(tmp_path / "a.zarr"), "a", rows, missing="keep")
+    store = ClientStore.open(str(tmp_path / "a.zarr"))
+    rules(Policy()).check_clips(store, [{"step": "clip", "high": 5.0}])
+    with refused("groups.samples"):
+        rules(Policy()).check_clips(store, [{"step": "clip", "low": 5.0}])
 
 
 def grouped(*numbers):

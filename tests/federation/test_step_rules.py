@@ -10,17 +10,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from daskfc.baselines.centers.centers import nearest_of_new
+from daskfc.baselines.kernels import ce_pca
 from daskfc.coding import FixedPoint, LagrangeCode
 from daskfc.federation.driver.agreement import wrapped_id_key
 from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.federation.steps.rules import Announced, as_announced, broken_rule, takes
 from daskfc.protocols.esfmc.noise import FeatureNoise
 from daskfc.protocols.esfmc.party import tell_features
+from daskfc.protocols.federated_kmeans.party import labelled_new
+from daskfc.protocols.federated_kmeans.priors import labelled_new_by_priors
+from daskfc.protocols.federated_mixture import party as mixture
 from daskfc.protocols.fedsc.party import rows_of, samples_of, weighted_update
 from daskfc.protocols.fedsc.privacy.noise import DataNoise, RelativeNoise, noise_of
+from daskfc.protocols.fk_kmeans import party as fk_party
 from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.party import noisy_gram
 from daskfc.secure.distances.parties.party import encode_rows
+from daskfc.secure.kmeans.messages import KMeansCenters
 from daskfc.secure.kmeans.noise import LloydNoise, noisy_sums
 from daskfc.secure.kmeans.private.noise import StartedNoise, noisy_offsets
 from daskfc.secure.kmeans.private.noise import noisy_moments as noisy_products
@@ -31,12 +38,29 @@ from daskfc.site import approved
 from daskfc.site.approved import PLACE, ROUTE, Protocol
 
 CLIENTS = tuple("abcde")
+MODELS = {
+    "k-means": (labelled_new, {"centers": np.zeros((3, 2))}),
+    "priors": (labelled_new_by_priors, {"centers": np.zeros((3, 2)), "shares": np.ones(3),
+                                        "overdispersion": 0.0, "temperature": 1.0}),
+    "centres": (nearest_of_new, {"centers": np.zeros((3, 2))}),
+    "mixture": (mixture.labelled_new, {"means": np.zeros((3, 2))}),
+    "kernel": (fk_party.labelled_new, {"centers": np.zeros((3, 2))}),
+    "CE-PCA": (ce_pca._labelled_new, {"centers": KMeansCenters(np.zeros((3, 2)), 0.0)}),
+}  # fmt: skip
 DATA = {"kind": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
 FACTORS = {"kind": "factors", "epsilon": 1.0, "delta": 1e-5, "clip": 2.0}
 SUMS = {"epsilon": 2.0, "delta": 1e-5, "rounds": 4}
 LABELLED = Announced(pseudonyms=Pseudonyms("5f0c").as_dict())
 LEAST = noise_of(DATA, rounds=5, ridge=1e-3)
 BOTH = noise_of(FACTORS, rounds=5, ridge=1e-3)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("told", "holds"), [(3, True), (2, False), (None, False)])
+def test_new_samples_are_labelled_by_no_more_clusters_than_were_announced(model, told, holds):
+    step, given = MODELS[model]
+    broken = broken_rule(step, given, Announced({"n_clusters": told}, CLIENTS))
+    assert (broken is None) == holds, broken
 
 
 def fedsc(noise):

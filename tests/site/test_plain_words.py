@@ -125,6 +125,7 @@ SENTENCES = [
      "epsilon 1 at delta 1e-05 for the life of each data set", "budget",
      lambda s: s.rules.charge("digest", 1.0, "rows")),
 ]  # fmt: skip
+BESIDE = {"preparation": {"budget": {"epsilon": 1, "delta": 1e-5}}}  # what a value needs
 ONLY_HOW = {"errors"}  # how refusals and errors are told
 
 
@@ -134,11 +135,12 @@ def test_no_key_is_forgotten():
 
 @pytest.mark.parametrize(("key", "value", "other", "words", "rule", "ask"), SENTENCES)
 def test_what_is_said_is_refused(tmp_path, key, value, other, words, rule, ask):
-    site = Site(tmp_path / "strict", **{key: value})
+    beside = BESIDE.get(key, {})
+    site = Site(tmp_path / "strict", **{key: value}, **beside)
     assert re.search(rf"(?<!\w){re.escape(words)}", in_words(site.policy)[key])
     with pytest.raises(PolicyRefused) as refused:
         ask(site)
     assert refused.value.rule == rule
-    allows = Site(tmp_path / "other", **{key: other})
+    allows = Site(tmp_path / "other", **{key: other}, **beside)
     assert in_words(allows.policy)[key] != in_words(site.policy)[key]
     ask(allows)

@@ -223,7 +223,28 @@ NOISED = {"method": "preparation", "parameters": {"noised": True}}
         ({"methods": {"FedSC": {"noise.epsilon": {"max": 1}}}}, PROFILES, {}, "profiles"),
         ({"runs": {"at_most": 3, "per": "day"}}, PROFILES, {"runs_before": 3}, "runs.at_most"),
         ({"preparation": "never"}, NOISED, {}, "preparation"),
-        ({"preparation": "noised"}, BARE, {}, "preparation"),
+        (
+            {"preparation": "noised", "budget": {"epsilon": 1, "delta": 1e-5}},
+            BARE,
+            {},
+            "preparation",
+        ),
+        ({"methods": {"FedSC": {"noise.epsilon": {"max": 1}}}}, NOISED, {}, "preparation"),
+        (
+            {"methods": {"FedSC": {"noise.epsilon": {"max": 1}}}},
+            {"method": "FedSC", "parameters": {"noise": {"epsilon": 0.5, "delta": None}}},
+            {},
+            "noise",
+        ),
+        (
+            {"methods": {"FedSC": {"noise.epsilon": {"max": 1}}}},
+            {
+                "method": "FedSC",
+                "parameters": {"noise": {"epsilon": 0.5, "delta": 1e-6, "formula": "published"}},
+            },
+            {},
+            "noise",
+        ),
         ({"budget": {"epsilon": 1, "delta": 1e-5}}, BARE, {}, "preparation"),
         ({"budget": {"epsilon": 1, "delta": 1e-5}}, {"method": "preparation"}, {}, "preparation"),
         ({"runs": {"at_most": 3, "per": "day"}}, BARE, {"runs_before": 3}, "runs.at_most"),
@@ -353,7 +374,7 @@ def test_two_groups_of_maskers_can_never_both_open_a_sum(n_maskers, share):
 
 def test_the_submitter_is_told_the_rule_and_nothing_else():
     policy = of(methods={"FedSC": {"noise.epsilon": {"max": 0.25}}}, submitters=["bob"])
-    asked = asking(method="FedSC", parameters={"noise": {"epsilon": 7.5}})
+    asked = asking(method="FedSC", parameters={"noise": {"epsilon": 7.5, "delta": 1e-6}})
     limit, who = policy.refusals(asked, now=NOON, runs_before=0, n_samples=100, columns=None)
     assert limit.sentence == "the parameter 'noise.epsilon' of FedSC must be at most 0.25; got 7.5."
     assert "bob" in who.sentence
@@ -433,3 +454,17 @@ def test_a_policy_says_by_how_many_clients_sums_differ_where_it_asks():
 def test_a_budget_says_whom_it_does_not_hold_back(methods, who):
     told = in_words(of(methods=methods, budget={"epsilon": 1, "delta": 1e-5}))["budget"]
     assert told.endswith(who) if who else "without noise" not in told
+
+
+def test_noise_of_preparations_needs_a_budget():
+    with pytest.raises(InvalidInput, match="'preparation: noised' needs a 'budget'"):
+        Policy.of({"preparation": "noised"})
+
+
+def test_a_site_that_names_formulas_takes_them():
+    limits = {"noise.epsilon": {"max": 1}, "noise.formula": ["exact", "published"]}
+    policy = Policy.of({"methods": {"FedSC": limits}})
+    noise = {"epsilon": 0.5, "delta": 1e-6, "formula": "published"}
+    asked = RunRequest("FedSC", parameters={"noise": noise})
+    known = {"now": None, "runs_before": None, "n_samples": None, "columns": None}
+    assert policy.refusals(asked, **known) == ()

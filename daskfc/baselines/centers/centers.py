@@ -14,6 +14,8 @@ from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.estimator import FederatedClusterer
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import as_many_as_announced, takes
 from daskfc.stores import ClientStore
 
 
@@ -32,8 +34,12 @@ def nearest_labels(data: ClientStore, centers: GlobalCenters) -> LabelledSamples
     return own_labels(data, assign(data, centers.centers))
 
 
-def nearest_of_new(new: ClientStore, centers: np.ndarray) -> LabelledSamples:
+@takes(centers=as_many_as_announced)
+def nearest_of_new(
+    new: ClientStore, centers: np.ndarray, site: SiteRules = FREE
+) -> LabelledSamples:
     """Label new samples of a client with the nearest of ``(n_clusters, d)`` centres."""
+    site.check_model(centers)
     return own_labels(new, assign(new, centers))
 
 

@@ -49,6 +49,8 @@ from daskfc.clustering.views.order import order_of_rows
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.samples import Labelled, LabelledSamples, NewStores, own_labels
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import as_many_as_announced, takes
 from daskfc.secure.kmeans import KMeansCenters, own_clusters
 from daskfc.secure.sums import KernelWidth
 from daskfc.seeds import integer_seed
@@ -253,6 +255,7 @@ def coordinates(
     return np.concatenate([span.projected(rows).T @ W for _, rows in data.blocks()])
 
 
+@takes(centers=as_many_as_announced)
 def _labelled_new(
     new: ClientStore,
     found: Representatives,
@@ -261,7 +264,9 @@ def _labelled_new(
     centers: KMeansCenters,
     *,
     choice: KernelChoice,
+    site: SiteRules = FREE,
 ) -> LabelledSamples:
+    site.check_model(found.rows, directions.directions, centers.centers)
     rows = coordinates(new, found, directions, width, choice=choice)
     return own_labels(new, own_clusters(rows, centers))
 

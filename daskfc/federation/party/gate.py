@@ -17,7 +17,11 @@ from daskfc.federation.identity.session_key import content_of_signed
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import UNNAMED
 from daskfc.site import Policy, Refusal, RunRequest, SiteState
+from daskfc.site.request import COUNTED
 from daskfc.stores import ClientStore
+
+_SHIFT, _LARGEST_SHARE = {"step", "share", "seed"}, 0.1
+"""What a `jitter` says, and how far it may move samples, in deviations of a column."""
 
 _NO_SUMS = frozenset({"kCAGC", "AGC", "GCC", "labels", "opening", "pseudonyms"})
 """Methods of columns alone, and tasks, which open no sum over samples."""
@@ -157,6 +161,7 @@ class Gate:
         return replace(
             told,
             submitter=submitter,
+            columns=None,  # all that the store has: no step knows of a narrower choice
             clear_ids=not told.is_task and not settings.pseudonyms,
             n_clients=len(settings.builds) or None,
             trusted=told.trusted or self._options.trusted,
@@ -183,8 +188,10 @@ class Gate:
     def _about_preparation(self, settings: RunSettings, request: RunRequest) -> list[Refusal]:
         """Return refusals of steps that read samples in a run with noise, or that weigh samples."""
         steps, said = settings.preparation.get(self._options.name, []), list[str]()
-        # a neighbour's features are in those of every sample that `smooth` averages
-        own = [one["step"] for one in steps if one.get("own") or one["step"] == "smooth"]
+        # a neighbour's features are in those of every sample that `smooth` averages, and all
+        # samples' spread is in the shift of each by `jitter`
+        read = ("smooth", "jitter")
+        own = [one["step"] for one in steps if one.get("own") or one["step"] in read]
         if own and not request.is_task and request.parameters.get("noise") is not None:
             noise = f"{request.method} adds noise"
             said.append(f"{noise}, and {own[0]!r} reads this site's samples without any.")
@@ -194,6 +201,11 @@ class Gate:
             request.method in _NO_SUMS or split == "columns"
         ):
             said.append(f"{request.method} sums over samples, and 'normalise' would weigh them.")
+        if steps and request.method in COUNTED:
+            said.append(f"the task {request.method!r} reads samples as they are in the store.")
+        shifts = [one for one in steps if one["step"] == "jitter"]
+        if any(set(one) != _SHIFT or not 0 <= one["share"] <= _LARGEST_SHARE for one in shifts):
+            said.append("'jitter' would move samples by more than a tenth of a column's deviation.")
         # a client that is prepared as no other is would be told apart in a sum over all
         told = settings.preparation
         of_all = [told.get(client, ()) for client in {**settings.builds, **told}]

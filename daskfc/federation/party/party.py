@@ -77,6 +77,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("daskfc.party")
 
 
+_SO_FAR = "so_far"  # the argument of steps that prepare: the submitter's, of what comes before
+
+
 def _prepared(store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> "ClientStore":
     if not steps:
         return store
@@ -182,6 +185,7 @@ class Party:
                 )
             self.rules.opened(store, data_set_of(store.attributes))
             steps = [] if self.run is None else self.run.preparation.get(self.name, [])
+            self.rules.check_clips(store, steps)
             self._store = _prepared(store, steps)
         return self._store
 
@@ -319,6 +323,8 @@ class Party:
         self, step: Callable[..., Any], arguments: dict[str, Any], round: int, told: bytes
     ) -> Any:
         name = step_name(step)
+        if _SO_FAR in arguments and self.options.role == "client":
+            self.rules.check_clips(self.store(), arguments[_SO_FAR])
         return call_step(step, arguments, lambda what: self._fill(what, round, name, told))
 
     def _fill(self, what: str, round: int, name: str, told: bytes) -> Any:

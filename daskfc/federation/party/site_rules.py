@@ -5,11 +5,12 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from packaging.utils import canonicalize_name
 
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party.options import PartyOptions
@@ -17,6 +18,7 @@ from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.site import ANY_PART, BETWEEN_SITES, Policy, Refusal, SiteState, Smallest
 from daskfc.site.approved import Protocol, StepUse
+from daskfc.site.request import TASKS
 
 if TYPE_CHECKING:
     from daskfc.stores import ClientStore
@@ -98,6 +100,9 @@ class SiteRules:
         """Return how many of so many clients do not collude, by what the run announced; one is."""
         return n_clients
 
+    def check_model(self, *arrays: np.ndarray) -> None:
+        """Refuse a second model of the submitter's that new samples are labelled by."""
+
     @property
     def smallest(self) -> Smallest:
         """The smallest groups, words and columns whose sums the run opens."""
@@ -121,11 +126,10 @@ FREE = SiteRules()
 def _announced(options: PartyOptions) -> tuple[str, Mapping[str, Any], bool]:
     """Return method and parameters of the run under way, and whether it is one of daskfc's own."""
     told = {} if options.run is None else options.run.request
-    return (
-        told.get("method", UNNAMED),
-        told.get("parameters", {}),
-        told.get("package", _OWN) == _OWN,
-    )
+    method = told.get("method", UNNAMED)
+    # Tasks are ours, whatever package is named; and one name has many spellings.
+    own = method in TASKS or canonicalize_name(told.get("package", _OWN)) == _OWN
+    return method, told.get("parameters", {}), own
 
 
 class PartyRules(SiteRules):
@@ -153,6 +157,7 @@ class PartyRules(SiteRules):
         told = {} if run is None else run.request
         self._smallest = Smallest(*told.get("smallest", BETWEEN_SITES))
         self._released: dict[str, float] = {}
+        self._clips: set[str] = set()  # preparations whose clips were looked at
         self._free = self.policy == Policy.default(loopback=True)
         self.composes = self._free or not own
         self._once = OnceOnly(
@@ -166,6 +171,26 @@ class PartyRules(SiteRules):
     def hidden_among(self, n_clients: int) -> int:
         """See `SiteRules`; PrivacyError where what was announced is no number."""
         return max(1, n_clients - self._announced.n_colluding)
+
+    def check_clips(self, store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse a ``clip`` that leaves too few of a column's samples, by ``groups``."""
+        if self.composes or not any(step["step"] == "clip" for step in steps):
+            return
+        from daskfc.stores.store.prepared import PreparedStore  # no time of the server's for zarr
+
+        asked = json.dumps(steps, sort_keys=True, default=str)
+        if asked not in self._clips and PreparedStore.of(store, steps).leaves_few(
+            least := max(self.smallest.samples, self.policy.groups.samples)
+        ):
+            told = f"'clip' would leave fewer than {least} samples of a column as they are."
+            self.refuse(Refusal("groups.samples", told))
+        self._clips.add(asked)
+
+    def check_model(self, *arrays: np.ndarray) -> None:
+        """Refuse a second model in a start: labels by many models tell where samples lie."""
+        if not self.composes:
+            told = b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)
+            self._once.hold_few("models for labels", told, 1)
 
     def refuse(self, refusal: Refusal) -> NoReturn:
         """Raise PolicyRefused: the site sees the whole sentence, others the rule's name only."""

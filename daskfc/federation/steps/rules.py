@@ -67,6 +67,14 @@ def as_announced(parameter: str) -> Rule:
     )
 
 
+def _as_many(value: Any, asked: Announced) -> bool:
+    most = asked.parameters.get("n_clusters")
+    return isinstance(most, int) and len(getattr(value, "centers", value)) <= most
+
+
+as_many_as_announced = Rule("no more than the 'n_clusters' that was announced", _as_many)
+"""Of a model of the submitter's own, whose labels tell more the more clusters it has."""
+
 at_most_honest = Rule(
     "a whole number of at least 1, and at most the number of clients that do not collude",
     lambda value, asked: (

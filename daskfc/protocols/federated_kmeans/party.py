@@ -4,6 +4,8 @@ import numpy as np
 
 from daskfc.arrays import Floats
 from daskfc.federation import LabelledSamples, own_labels
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import as_many_as_announced, takes
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.stores import ClientStore
 
@@ -16,7 +18,9 @@ def own_rows(data: ClientStore) -> Floats:
     return rows
 
 
-def labelled_new(new: ClientStore, centers: Floats) -> LabelledSamples:
+@takes(centers=as_many_as_announced)
+def labelled_new(new: ClientStore, centers: Floats, site: SiteRules = FREE) -> LabelledSamples:
     """Label new samples by the nearest of centres (k, d)."""
+    site.check_model(centers)
     labels = [nearest_labels(block, centers) for _, block in new.blocks()]
     return own_labels(new, np.concatenate([np.empty(0, dtype=np.int64), *labels]))

@@ -16,6 +16,7 @@ import numpy as np
 from daskfc.arrays import Floats, Ints
 from daskfc.federation import LabelledSamples, Message, array, own_labels
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import as_many_as_announced, takes
 from daskfc.linalg import squared_distances
 from daskfc.protocols.federated_kmeans.party import own_rows
 from daskfc.secure.kmeans.messages import KMeansCenters
@@ -90,10 +91,17 @@ def labels_by_priors(
     return tempered(rows, centers.centers, told.shares, *how)
 
 
+@takes(centers=as_many_as_announced)
 def labelled_new_by_priors(
-    new: ClientStore, centers: Floats, shares: Floats, overdispersion: float, temperature: float
+    new: ClientStore,
+    centers: Floats,
+    shares: Floats,
+    overdispersion: float,
+    temperature: float,
+    site: SiteRules = FREE,
 ) -> LabelledSamples:
     """Label new samples by distances to centres (k, d) and their own shares of the clusters."""
+    site.check_model(centers, shares, np.array([overdispersion, temperature]))
     rows = own_rows(new)
     return own_labels(new, tempered(rows, centers, shares, overdispersion, temperature))
 

@@ -8,6 +8,8 @@ from scipy.stats import Covariance, multivariate_normal
 
 from daskfc.arrays import Floats, Ints
 from daskfc.federation import LabelledSamples, own_labels
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import as_many_as_announced, takes
 from daskfc.linalg.symmetric import packed
 from daskfc.protocols.federated_mixture.messages import Mixture, MixtureHeld, MixtureUnits
 from daskfc.stores import ClientStore
@@ -97,6 +99,7 @@ def own_components(joint: Floats) -> Ints:
     return np.asarray(joint.argmax(axis=1), dtype=np.int64)
 
 
+@takes(means=as_many_as_announced)
 def labelled_new(
     new: ClientStore,
     shift: Floats,
@@ -104,8 +107,10 @@ def labelled_new(
     weights: Floats,
     means: Floats,
     covariances: Floats,
+    site: SiteRules = FREE,
 ) -> LabelledSamples:
     """Label new samples by the most probable component; all but the shift is in its units."""
+    site.check_model(shift, scales, weights, means, covariances)
     rows = own_rows(new, MixtureUnits(shift, scales, 0))
     told = Mixture(weights, means, covariances, 1.0, 0.0)
     return own_labels(new, own_components(own_log_joint(rows, told)))

@@ -10,7 +10,8 @@ import numpy as np
 from daskfc.arrays import Floats
 from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
-from daskfc.federation.steps.rules import at_most_honest, takes
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import as_many_as_announced, at_most_honest, takes
 from daskfc.linalg.symmetric import packed
 from daskfc.privacy import Noised, input_digest
 from daskfc.protocols.fk_kmeans.features import (
@@ -94,10 +95,17 @@ def embedding(last: Iterate, found: Eigenpairs, n_eigenvectors: int) -> Floats:
     return np.concatenate([W @ E for _, W in last.rows.blocks()])
 
 
+@takes(centers=as_many_as_announced)
 def labelled_new(
-    new: ClientStore, weights: Floats, centers: Floats, plan: FeaturePlan, settings: FeatureSettings
+    new: ClientStore,
+    weights: Floats,
+    centers: Floats,
+    plan: FeaturePlan,
+    settings: FeatureSettings,
+    site: SiteRules = FREE,
 ) -> LabelledSamples:
     """Label new samples by the nearest of centres (k, s), with `feature_weights` (T, D, s)."""
+    site.check_model(weights, centers)
     draws = [
         settings.drawn(plan.width, number + 1, new.n_features) for number in range(len(weights))
     ]

@@ -9,7 +9,7 @@ _ALIKE = frozenset({"step", "own", "strategy"})
 
 
 def _weighs(step: Any) -> bool:
-    return "lengths" in step
+    return "lengths" in step or step["step"] == "jitter"
 
 
 def _is_alike(step: Any) -> bool:

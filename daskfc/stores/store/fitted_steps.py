@@ -218,6 +218,11 @@ def _projected(step: FittedStep, columns: Columns) -> tuple[Change, Columns]:
             "and one-hot first."
         )
     mean, components = (np.asarray(step[value]) for value in ("mean", "components"))
+    if len(components) > len(columns.names):
+        raise StoreError(
+            f"client {columns.client!r}: the step 'pca' makes {len(components)} columns of "
+            f"{len(columns.names)}; it makes no more than there are. Fit the preparation again."
+        )
     names = tuple(f"pc{i}" for i in range(1, len(components) + 1))
     projected = replace(columns, names=names, made_of=())
     return (lambda rows, _: (rows - mean) @ components.T), projected

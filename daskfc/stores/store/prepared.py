@@ -36,11 +36,36 @@ class PreparedStore(ClientStore):
         made = cls.__new__(cls)
         made.__dict__.update(store.__dict__)
         made.dtype = np.dtype(np.float64)
-        made._steps = made._changes = made._made_of = ()
-        made._smoothed = None
+        if not isinstance(store, PreparedStore):  # whose steps come first
+            made._steps = made._changes = made._made_of = ()
+            made._smoothed = None
         for step in steps:
             made._add(step)
         return made
+
+    def leaves_few(self, least: int) -> bool:
+        """Return whether a ``clip`` moves some numbers of a column and leaves below `least`.
+
+        Such a column's sums would be those of few rows. Reads all rows once for each ``clip``.
+        """
+        store = ClientStore.open(self.url)
+        for at, step in enumerate(self._steps):
+            if step["step"] != "clip":
+                continue
+            before = PreparedStore.of(store, self._steps[:at])
+            moved, left = np.zeros((2, before.n_features), dtype=np.int64)
+            for _, rows in before.blocks():
+                clipped = np.clip(rows, step.get("low"), step.get("high"))
+                left += (clipped == rows).sum(axis=0)
+                moved += ((clipped != rows) & ~np.isnan(rows)).sum(axis=0)
+            if (before.columns.numbers & (moved > 0) & (left > 0) & (left < least)).any():
+                return True
+        return False
+
+    @property
+    def columns(self) -> Columns:
+        """The columns as the steps so far made them."""
+        return Columns(self.feature_names, self.categories, self.missing, self.name, self._made_of)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_again, (self.url, self._steps))
@@ -113,13 +138,10 @@ class PreparedStore(ClientStore):
                 f"samples, and the store has {self.n_samples}: a sample's length over the columns "
                 "of all clients is known of the samples of the fit alone. Fit again with them."
             )
-        columns = Columns(
-            self.feature_names, self.categories, self.missing, self.name, self._made_of
-        )
         if step["step"] == "smooth":
             self._smooth(step)
             return
-        change, columns = applied(step, columns)
+        change, columns = applied(step, self.columns)
         self._steps, self._changes = (*self._steps, step), (*self._changes, change)
         self.feature_names, self.n_features = columns.names, len(columns.names)
         self.categories, self.missing = dict(columns.categories), columns.missing

@@ -196,6 +196,18 @@ class TestOnProcesses:
             again = found.predict(other)
         np.testing.assert_array_equal(again.values, model.labels_.values)
 
+    def test_a_mixture_is_of_the_prepared_features(self, whole, tmp_path):
+        """Prepared rows were seen in units of those in the store: no cluster was found."""
+        own = {name: np.array([1e4, 1.0, 1e-3]) * rows + 5e4 for name, rows in ROWS.items()}
+        with Federation.local(stores_of(tmp_path, own)) as other:
+            other.preparation = daskfc.Prepare("standardise").fit(other)
+            found = fitted(other)
+            again = found.predict(other)
+        model = whole()
+        np.testing.assert_allclose(found.means_, model.means_, atol=1e-6)
+        np.testing.assert_array_equal(found.labels_.values, model.labels_.values)
+        np.testing.assert_array_equal(again.values, model.labels_.values)
+
     @pytest.mark.parametrize("covariance", KINDS)
     def test_one_component_has_the_mean_and_covariance_of_all(self, federation, covariance):
         model = fitted(federation, 1, covariance=covariance, reg_covar=0.0)

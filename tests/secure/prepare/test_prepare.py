@@ -264,6 +264,24 @@ def test_steps_of_other_stores(store, step, match):
         PreparedStore.of(store, [step]).rows(0, 1)
 
 
+def test_steps_come_after_those_that_a_store_has(store):
+    """Units of a mixture were those of the store's own numbers, and not of the prepared ones."""
+    d = X.shape[1]
+    shift = {"step": "standardise", "mean": [1.0] * d, "scale": [2.0] * d}
+    once = PreparedStore.of(store, [shift])
+    np.testing.assert_array_equal(PreparedStore.of(once, []).rows(0, 3), once.rows(0, 3))
+    twice = PreparedStore.of(once, [shift])
+    np.testing.assert_array_equal(twice.rows(0, 3), PreparedStore.of(store, [shift] * 2).rows(0, 3))
+    assert [step["step"] for step in twice.steps] == ["standardise"] * 2
+
+
+def test_a_projection_makes_no_more_columns_than_there_are(store):
+    d = X.shape[1]
+    step = {"step": "pca", "mean": [0.0] * d, "components": np.eye(d + 1, d).tolist()}
+    with pytest.raises(StoreError, match=f"makes {d + 1} columns of {d}"):
+        PreparedStore.of(store, [step])
+
+
 def test_jitter_is_the_same_however_rows_are_read(tmp_path):
     rows = np.random.default_rng(0).normal(size=(2500, 3)) * [1.0, 1000.0, 0.0] + [0.0, 5.0, 3.0]
     url = stores_of(tmp_path, {"a": rows}, chunk_rows=700)["a"]
