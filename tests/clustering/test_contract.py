@@ -303,6 +303,8 @@ def test_those_that_find_clusters_are_the_library_on_the_samples(spec):
         ({"estimator": "PCA"}, "must be the name of a clusterer of sklearn.cluster; got 'PCA'"),
         ({"estimator": "FeatureAgglomeration"}, "must be the name of a clusterer"),
         ({"estimator": "Birch", "options": {"radius": 1}}, "Birch .* has no parameter 'radius'"),
+        ({"estimator": "KMeans", "options": {"n_clusters": 5}}, "must leave 'n_clusters' to the"),
+        ({"estimator": "AgglomerativeClustering", "on": "distances"}, "with linkage 'ward'"),
         ({"estimator": "Birch", "on": "distances"}, "takes no precomputed distances"),
         ({"estimator": "Birch", "options": 3}, "'options' parameter of scikit-learn must be a map"),
     ],

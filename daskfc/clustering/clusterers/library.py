@@ -329,6 +329,17 @@ class ScikitLearn(NearestSample):
                     f"{self.estimator} of scikit-learn has no parameter {name!r}; it has "
                     f"{', '.join(sorted(known))}. Correct the 'options' of {self.name}."
                 )
+        if "n_clusters" in self.options:
+            raise InvalidInput(
+                f"the 'options' of {self.name} must leave 'n_clusters' to the method, which asks "
+                f"for as many; got {self.options['n_clusters']!r}. Give it to the method."
+            )
+        linkage = self.options.get("linkage", "ward") if "linkage" in known else None
+        if self.on == "distances" and linkage == "ward":
+            raise InvalidInput(
+                f"{self.estimator} of scikit-learn takes no distances with linkage 'ward', its "
+                "default. Give another 'linkage' in the 'options', or on='coordinates'."
+            )
         if self.on == "distances" and "metric" not in known:
             raise InvalidInput(
                 f"the 'on' parameter of {self.name} must be 'coordinates' with {self.estimator}, "
@@ -365,7 +376,7 @@ class ScikitLearn(NearestSample):
             return np.zeros(1, dtype=np.int64)
         known, given = self._known(), dict(self.options)
         if "n_clusters" in known:
-            given.setdefault("n_clusters", k)
+            given["n_clusters"] = k
         if "random_state" in known:
             if given.get("random_state") is None:  # the library's default is not reproducible
                 given["random_state"] = integer_seed(seed, self.name)
