@@ -203,6 +203,12 @@ class KCAGC(FederatedClusterer):
                 self.variant,
                 costs[self.variant],
             )
+        if alone := [n for n, own in federation.contract.columns.items() if len(own) == 1]:
+            warnings.warn(
+                "kCAGC compares directions of samples in each participant's columns, which is the "
+                f"sign where there is one: that of {', '.join(map(repr, alone))} counts for little.",
+                stacklevel=2,
+            )
         for placed in self._placed.values():
             if placed.n_centres is not None and placed.wholly:
                 warnings.warn(

@@ -262,3 +262,19 @@ def test_predict_with_other_columns(federation, columns, tmp_path):
     new = vertical(tmp_path, {**columns, "client-2": columns["client-2"][:, 1:]})
     with pytest.raises(InvalidInput, match="column 21 is 'client-2/20' there and missing"):
         model.predict(federation, new)
+
+
+def test_who_holds_a_single_column_is_told_that_it_counts_for_little(tmp_path):
+    random = np.random.default_rng(0)
+    rows = {"a": random.normal(size=(30, 2)), "b": random.normal(10.0, size=(30, 1)),
+            "c": random.normal(size=(30, 2))}  # fmt: skip
+    ids = [str(i) for i in range(30)]
+    for name, own in rows.items():
+        names = [f"{name}{i}" for i in range(own.shape[1])]
+        write_store(str(tmp_path / name), name, own, ids, feature_names=names)
+    stores = {name: str(tmp_path / name) for name in rows}
+    with (
+        Federation.local(stores) as federation,
+        pytest.warns(UserWarning, match=r"the sign where there is one: that of 'b' counts"),
+    ):
+        KCAGC(2, filter_order=0, n_init=2).fit(federation)
