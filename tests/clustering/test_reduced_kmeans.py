@@ -7,10 +7,11 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
-from daskfc.clustering import ReducedKMeans, RowFactors
+from daskfc.clustering import FullDistances, ReducedKMeans, RowFactors
 from daskfc.clustering.clusterers import reduced_kmeans as module
 from daskfc.clustering.clusterers.kmeans import best_partition
 from daskfc.clustering.clusterers.reduced_kmeans import reduced
+from daskfc.errors import InvalidInput
 from daskfc.metrics import ari
 
 
@@ -49,7 +50,7 @@ def test_it_ends_where_principal_components_and_k_means_begin_or_better():
     components = np.linalg.eigh(X.T @ X)[1][:, -2:]
     tandem = best_partition(X @ components, 3, 0, n_init=10, max_iter=300, owner="test").labels
     means = np.array([(X @ components)[tandem == c].mean(axis=0) for c in range(3)])
-    found, clustering = ReducedKMeans(n_components=2)._of_centred(X, 3, 0)
+    found, clustering = ReducedKMeans(n_components=2)._found(X, 3, 0)
     assert loss(X, found.labels, found.W, found.F) < loss(X, tandem, components, means)
     assert ari(clustering.labels, y) > 0.97
 
@@ -69,7 +70,7 @@ def test_new_samples_go_to_the_nearest_mean_in_the_directions_found(n_components
     fitted = model.fit(RowFactors(X), 3, 0)
     D = cdist(new, X, "sqeuclidean")
     centred = X - X.mean(axis=0)
-    reduced_ = model._of_centred(centred, 3, 0)[0]
+    reduced_ = model._found(centred, 3, 0)[0]
     embedded = (new - X.mean(axis=0)) @ reduced_.W
     wanted = np.linalg.norm(embedded[:, None] - reduced_.F[None], axis=2).argmin(axis=1)
     np.testing.assert_array_equal(model.predict(fitted, D), wanted)
@@ -100,3 +101,67 @@ def test_no_new_sample_goes_to_an_empty_cluster():
     fitted = ReducedKMeans().fit(RowFactors(X), 3, 0)
     new = np.linspace(-20.0, 20.0, 41)[:, None]
     assert set(ReducedKMeans().predict(fitted, cdist(new, X, "sqeuclidean"))) <= set(fitted.labels)
+
+
+def far_from_origin(n=200, d=6, seed=0):
+    """Samples in a flat of four dimensions that does not hold the origin, rotated."""
+    random = np.random.default_rng(seed)
+    X = np.hstack([random.normal(size=(n, 4)) * [3.0, 1.0, 1e-3, 2.0], np.full((n, d - 4), 7.0)])
+    return (X + random.normal(size=d)) @ ortho_group.rvs(d, random_state=seed)
+
+
+def squares(X):
+    return np.einsum("ij,ij->i", X, X)
+
+
+@pytest.mark.parametrize("X", [far_from_origin(), hidden()[0], np.full((5, 2), 3.0)])
+def test_lengths_place_the_origin(X):
+    """Wherever the coordinates begin, inner products are those of the samples."""
+    shifted = X @ ortho_group.rvs(X.shape[1], random_state=3) - 11.0
+    found = RowFactors(shifted).about(squares(X))
+    np.testing.assert_allclose(found.points @ found.points.T, X @ X.T, atol=1e-9)
+    np.testing.assert_allclose(
+        cdist(found.points, found.points, "sqeuclidean"), cdist(X, X, "sqeuclidean"), atol=1e-9
+    )
+    assert found.from_origin
+
+
+def on_rays(n=240, seed=0):
+    """Samples near three rays: seen from their mean two of them are one direction."""
+    random = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    rays = np.abs(random.normal(size=(3, 30)))
+    return rays[y] * random.uniform(0.2, 3.0, (n, 1)) + 0.05 * random.normal(size=(n, 30)), y
+
+
+def test_without_centring_samples_are_seen_from_the_origin():
+    X, _ = on_rays()
+    spec = ReducedKMeans(centred=False)
+    moved = X @ ortho_group.rvs(X.shape[1], random_state=0) + 5.0
+    found = spec.fit(RowFactors(moved).about(squares(X)), 3, 0).labels
+    np.testing.assert_array_equal(found, spec.pooled(X, 3, 0).labels)
+    assert ari(found, ReducedKMeans().pooled(X, 3, 0).labels) < 1.0
+    embedded = X @ np.linalg.eigh(np.cov(X.T))[1][:, -3:]
+    start = best_partition(embedded, 3, 0, n_init=10, max_iter=300, owner=spec.name).labels
+    wanted = reduced(X, start, embedded, 3, max_iter=100, tolerance=1e-7 * np.linalg.norm(X))
+    assert ari(found, wanted.labels) == 1.0
+
+
+def test_new_samples_are_seen_from_the_origin_too():
+    X, _ = on_rays()
+    new = on_rays(seed=4)[0]
+    model = ReducedKMeans(centred=False)
+    fitted = model.fit(RowFactors(X - 3.0).about(squares(X)), 3, 0)
+    of_pool = model._found(X, 3, 0)[0]
+    wanted = np.linalg.norm((new @ of_pool.W)[:, None] - of_pool.F[None], axis=2).argmin(axis=1)
+    found = model.predict(fitted, cdist(new, X, "sqeuclidean"))
+    np.testing.assert_array_equal(found, wanted)
+    assert len(set(found)) == 3
+
+
+def test_distances_alone_do_not_tell_the_origin():
+    X, _ = on_rays()
+    D = cdist(X, X, "sqeuclidean")
+    for view in (RowFactors(X), FullDistances(D)):
+        with pytest.raises(InvalidInput, match="without centring needs samples whose distances to"):
+            ReducedKMeans(centred=False).fit(view, 3, 0)

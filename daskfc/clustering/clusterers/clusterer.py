@@ -102,6 +102,11 @@ class Clusterer(ABC):
         """Number of other samples of each that a `NeighbourGraph` must have; 0 without a graph."""
         return 0
 
+    @property
+    def from_origin(self) -> bool:
+        """Whether it reads `RowFactors` about the origin, which distances do not tell."""
+        return False
+
     def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
         """Return bytes in memory and on disk of a fit on `DistanceBlocks`, if it can read them."""
         return None

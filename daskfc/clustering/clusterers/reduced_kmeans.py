@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from daskfc.arrays import Floats, Ints
-from daskfc.checks import Constraint, integer, optional
+from daskfc.checks import Constraint, boolean, integer, optional
 from daskfc.clustering.clusterers.clusterer import (
     Clusterer,
     Clustering,
@@ -28,6 +28,7 @@ from daskfc.clustering.clusterers.clusterer import (
 )
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
 from daskfc.clustering.views.views import FullDistances, RowFactors
+from daskfc.errors import InvalidInput
 
 _TOLERANCE = 1e-7  # ours, of ‖X‖: alternation ends when the objective falls by less
 _MOST = 100  # ours: alternations
@@ -88,11 +89,15 @@ class ReducedKMeans(Clusterer):
         Number of directions, as many as clusters by default; at most as samples and features.
     n_init : int, default 10
         Starts of k-means on principal components; the best one is where the search begins.
+    centred : bool, default True
+        Whether samples are seen from their mean, and not from the origin as in GCC [2]_. Distances
+        do not tell where the origin is: without centring OmniFC takes clients that hold columns,
+        and its server learns the length of every sample over all of them, which places the origin.
 
     Notes
     -----
-    The samples are centred, as distances do not tell where the origin is: the alternation of GCC
-    [2]_ on centred features. It is a local search, as k-means is.
+    The alternation of GCC, a local search as k-means is. A new sample's part off the span of the
+    fit's samples is not seen.
 
     References
     ----------
@@ -112,38 +117,57 @@ class ReducedKMeans(Clusterer):
 
     n_components: int | None = None
     n_init: int = 10
+    centred: bool = True
 
     name: ClassVar[str] = "reduced-k-means"
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_components": optional(integer(1)),
         "n_init": integer(1),
+        "centred": boolean(),
     }
     accepts = (FullDistances, RowFactors)
+
+    @property
+    def from_origin(self) -> bool:
+        """Whether samples are not centred; see `Clusterer.from_origin`."""
+        return not self.centred
 
     def needs(self, n: int, d: int) -> Needs:
         """Return "coordinates"; see `Clusterer.needs`."""
         return "coordinates"
 
     def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
+        if self.from_origin and not (isinstance(view, RowFactors) and view.from_origin):
+            raise InvalidInput(
+                f"{self.name} without centring needs samples whose distances to the origin are "
+                "known; these have distances to each other alone. Give centred=True."
+            )
         points = view.coordinates()
         if points.shape[1] == 0:  # all samples are equal
             points = np.zeros((len(points), 1))
-        X = points - points.mean(axis=0)
-        found, clustering = self._of_centred(X, k, seed)
-        # x W Fᵀ of a new sample x, from squared distances to all samples: x Xᵀ B with Xᵀ B = W Fᵀ
+        found, clustering = self._found(points, k, seed)
+        # x W Fᵀ of a new sample x, from squared distances to all samples: with the mean m and
+        # centred X it is (x - m) Xᵀ B + m W Fᵀ for Xᵀ B = W Fᵀ
+        mean = points.mean(axis=0)
+        X = points - mean
         B = X @ np.linalg.pinv(X.T @ X, hermitian=True) @ (found.W @ found.F.T)
         lengths = np.einsum("ij,ij->i", X, X)
         offsets = np.einsum("ij,ij->i", found.F, found.F)
+        if self.from_origin:
+            offsets -= 2.0 * (mean @ found.W) @ found.F.T
         offsets[np.bincount(found.labels, minlength=k) == 0] = np.inf  # of empty clusters
         model = {"weights": B, "lengths": lengths, "offsets": offsets}
         return Clustering(clustering.labels, k, model, found.converged, None, clustering.notes)
 
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
-        return self._of_centred(X - X.mean(axis=0), k, seed)[1]
+        return self._found(X, k, seed)[1]
 
-    def _of_centred(self, X: Floats, k: int, seed: int) -> tuple[Reduced, Clustering]:
+    def _found(self, points: Floats, k: int, seed: int) -> tuple[Reduced, Clustering]:
+        centred = points - points.mean(axis=0)
+        X = centred if self.centred else points
         f = min(self.n_components or k, *X.shape)
-        embedded = X @ np.linalg.eigh(X.T @ X)[1][:, ::-1][:, :f]  # principal components
+        components = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :f]
+        embedded = X @ components
         start = best_partition(embedded, k, seed, n_init=self.n_init, max_iter=300, owner=self.name)
         tolerance = _TOLERANCE * float(np.linalg.norm(X))
         found = reduced(X, start.labels, embedded, k, max_iter=_MOST, tolerance=tolerance)

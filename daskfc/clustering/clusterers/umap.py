@@ -92,7 +92,10 @@ class UMAP(Clusterer):
         "min_dist": real(0, _SPREAD),
         "n_components": integer(1),
         "n_epochs": optional(integer(1)),
-        "then": Constraint("a clusterer", lambda value: isinstance(value, Clusterer)),
+        "then": Constraint(
+            "a clusterer that needs no origin",
+            lambda value: isinstance(value, Clusterer) and not value.from_origin,
+        ),
         "selection": one_of("modularity", "excess_of_mass"),
     }
     accepts = (NeighbourGraph, FullDistances)

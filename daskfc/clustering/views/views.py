@@ -1,7 +1,7 @@
 """Views of the samples that clusterers read: all distances, or coordinates."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -208,6 +208,8 @@ class RowFactors:
         How much squared distances may be too small, and how far rounding moves a sample.
     told_apart : bool, default False
         Whether the last column is that of `Order.told_apart`, which only breaks ties.
+    from_origin : bool, default False
+        Whether the coordinates are from the origin of the data, as `about` makes them.
 
     Notes
     -----
@@ -228,6 +230,7 @@ class RowFactors:
     off_span: float = 0.0
     rounding: float = 0.0
     told_apart: bool = False
+    from_origin: bool = False
 
     def error_of(self, squared: float) -> float:
         """Return a bound on the error of a squared distance of that size."""
@@ -267,6 +270,22 @@ class RowFactors:
     def coordinates(self) -> Floats:
         """Return the coordinates; do not write to them."""
         return self.points
+
+    def about(self, squares: Floats) -> "RowFactors":
+        """Return the samples with the origin at 0, by their squared distances to it, (n,).
+
+        For centred y, |y|² - g is 2 y·o but for a constant: least squares gives the origin's place
+        in the samples' span, and one more coordinate, equal for all, how far it lies off that.
+        """
+        Y = np.empty((self.n, self.points.shape[1] + 1))
+        inside = Y[:, :-1]
+        np.subtract(self.points, self._centre, out=inside)
+        apart = self._squares - squares
+        products = inside.T @ (apart - apart.mean()) / 2.0
+        inside -= np.linalg.pinv(inside.T @ inside, hermitian=True) @ products
+        off = float((squares - np.einsum("ij,ij->i", inside, inside)).mean())
+        Y[:, -1] = np.sqrt(max(off, 0.0))  # below 0 by rounding only
+        return replace(self, points=Y, from_origin=True)
 
     def dot(self, weights: Floats) -> Floats:
         """Return D @ weights for weights of shape (n, k), without forming D."""

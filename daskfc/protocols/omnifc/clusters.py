@@ -84,6 +84,14 @@ def _view(
     return FullDistances(distances(points))
 
 
+def from_origin(
+    view: FullDistances | RowFactors, order: Order | None, squares: np.ndarray
+) -> RowFactors:
+    """Return coordinates about the origin, by squared lengths of the samples in canonical order."""
+    rows = view if isinstance(view, RowFactors) else RowFactors(view.coordinates())
+    return rows.about(squares if order is None else squares[order.places])
+
+
 @dataclass(frozen=True)
 class Clustered:
     """A clustering of samples in an order that follows from their distances."""

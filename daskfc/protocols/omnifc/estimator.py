@@ -153,8 +153,8 @@ class OmniFC(FederatedClusterer):
 
     Notes
     -----
-    Privacy: the server learns all distances between samples, that is, the data up to a rigid
-    motion; as many clients as n_colluding says learn nothing, even together, whatever they compute.
+    Privacy: the server learns all distances, the data up to a rigid motion, with ``centred: false``
+    up to a rotation; any n_colluding clients learn nothing, even together, whatever they compute.
 
     References
     ----------
@@ -212,7 +212,9 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must {rule} with clusterer "
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
-        splits.check_split(self.split, self.balance, self.reveal, self.n_segments, self.max_abs)
+        splits.check_split(
+            self.split, self.balance, self.reveal, self.n_segments, self.max_abs, clusterer
+        )
         check_members(self.members, self.reveal)
         if self.reveal != "distances":
             check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
@@ -293,12 +295,7 @@ class OmniFC(FederatedClusterer):
                 engine=self.engine,
                 tile=self.tile,
             )
-        if n_clusters is not None and n_clusters > distances.n_samples:
-            raise InvalidInput(
-                f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, "
-                f"{distances.n_samples}; got {n_clusters}. Lower it or add samples."
-            )
-        splits.check_neighbours(clusterer, distances.n_samples, distances.n_features)
+        splits.check_sizes(clusterer, n_clusters, distances.n_samples, distances.n_features)
         return distances
 
     def _clustered(self, federation: Federation, n_clusters: int | None) -> _Clustered:
@@ -307,9 +304,12 @@ class OmniFC(FederatedClusterer):
         seed = seeds.integer_seed(self.seed_, clusterer.name)
         distances, nearest = self._opened(federation, n_clusters), math.inf
         apart: float | None = None
+        lengths = distances.squared_lengths(clusterer) if clusterer.from_origin else None
         for _ in range(_GRIDS):
             with self._stage(federation, "distances"):
                 view = self._view(distances, clusterer, nearest, n_clusters or 0)
+                if lengths is not None:
+                    view = federation.on_server(clusters.from_origin, view, self._order, lengths)
             self.dropped_evaluators_ = distances.dropped
             with self._stage(federation, "clustering"):
                 how: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed}

@@ -10,9 +10,19 @@ from daskfc.stores.store.together import check_unique
 
 
 def check_split(
-    split: str, balance: bool, reveal: str, n_segments: int | None, max_abs: float | None
+    split: str,
+    balance: bool,
+    reveal: str,
+    n_segments: int | None,
+    max_abs: float | None,
+    clusterer: Clusterer,
 ) -> None:
-    """Refuse what clients with columns cannot do, before anything runs."""
+    """Refuse what clients with columns cannot do, or they alone can, before anything runs."""
+    if clusterer.from_origin and split != "columns":
+        raise InvalidInput(
+            f"{clusterer.name} without centring needs the length of each sample, which clients add "
+            f"up over columns; got split={split!r}. Use split='columns', or leave 'centred' out."
+        )
     if balance and (split != "columns" or max_abs is not None):
         raise InvalidInput(
             "the 'balance' parameter of OmniFC is for split='columns' without 'max_abs', where "
@@ -54,11 +64,16 @@ def check_stores(stores: Mapping[str, ClientStore], split: str, clusterer: Clust
     if split == "samples":
         check_unique(stores)
     n = sum(stores[name].n_samples for name in with_all_samples(columns, split))
-    check_neighbours(clusterer, n, sum(map(len, {tuple(own) for own in columns.values()})))
+    check_sizes(clusterer, None, n, sum(map(len, {tuple(own) for own in columns.values()})))
 
 
-def check_neighbours(clusterer: Clusterer, n: int, n_features: int) -> None:
-    """Refuse a graph of more neighbours than there are samples."""
+def check_sizes(clusterer: Clusterer, n_clusters: int | None, n: int, n_features: int) -> None:
+    """Refuse more clusters, or neighbours in a graph, than there are samples."""
+    if (n_clusters or 0) > n:
+        raise InvalidInput(
+            f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; got "
+            f"{n_clusters}. Lower it or add samples."
+        )
     most = clusterer.graph_neighbors + 1
     if clusterer.needs(n, n_features) == "neighbours" and most > n:
         raise InvalidInput(

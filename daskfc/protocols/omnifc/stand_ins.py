@@ -37,6 +37,7 @@ def _cluster_report(found: _Found, rehearsal: Rehearsal) -> Sizes:
 
 STAND_INS: StandIns = {
     clusters.in_order: lambda found: found,
+    clusters.from_origin: lambda view: view,
     on_shares.graph_in_order: lambda plan, radius2: RadiusGraph(tuple, plan.n_samples, radius2),
     on_shares.whole_rows: lambda data: of_shape(data.n_samples, data.n_features, dtype="int64"),
     on_shares.begun: ON_SHARES[steps.begun],

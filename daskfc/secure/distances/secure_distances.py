@@ -8,7 +8,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-from daskfc.clustering import ExactPoints
+from daskfc.arrays import Floats
+from daskfc.clustering import Clusterer, ExactPoints
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.linalg import LandmarkEmbedding
@@ -237,6 +238,10 @@ class SecureDistances:
     def nearest_apart(self) -> float:
         """Return a small squared distance between different samples of one client."""
         return grids.nearest_apart(self.federation, self._place)
+
+    def squared_lengths(self, clusterer: Clusterer) -> Local[Floats]:
+        """Return each row's squared length over the columns of all clients, for `clusterer`."""
+        return grids.squared_lengths(self.federation, self.code, self._place, clusterer)
 
     def refuse_far_samples(self, why: str) -> None:
         """Have clients refuse samples that lie too far from the others, naming columns.

@@ -190,7 +190,9 @@ STAND_INS: StandIns = {
     **as_they_are(party.refuse_far_samples, server.plan_from_centre),
     party.reach_from: _reach_from,
     **as_they_are(by_columns.describe_columns, by_columns.plan_of_columns),
-    **as_they_are(by_columns.refuse_far_columns),
+    **as_they_are(by_columns.refuse_far_columns, by_columns.common_order),
+    by_columns.squared_lengths: lambda data: of_shape(data.n_samples, 1),
+    by_columns.lengths_in_order: lambda places: of_shape(len(places)),
     by_columns.encode_columns: lambda data, start, stop, code, system, evaluators: _shared_out(
         stop - start, data.n_features, code, system, evaluators
     ),

@@ -11,16 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from daskfc.arrays import Floats, Ints
+from daskfc.clustering import Clusterer, make_clusterer
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, detect_grids
 from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation.methods.samples import SampleDigests, mixed_digests
 from daskfc.federation.party.site_rules import FREE, SiteRules
-from daskfc.federation.steps.rules import as_announced, some_clients, takes
+from daskfc.federation.steps.rules import Announced, Rule, as_announced, some_clients, takes
+from daskfc.linalg import squared_row_norms
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
 from daskfc.secure.distances.parties.messages import CodedRows, NearestApart, SampleSummary
 from daskfc.secure.distances.parties.party import FAR, apart, described, encoded, refuse_far
 from daskfc.secure.distances.parties.seen import AS_THEY_ARE, Seen, hash64
 from daskfc.secure.distances.parties.server import RowPlan
+from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
 
 
@@ -126,6 +130,50 @@ def encode_columns(
     how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
     seen = _seen(data, centre, balance, site)
     return encoded(data, new, secret, seen, site, start=start, stop=stop, **how)
+
+
+def _takes_the_origin(clusterer: Clusterer, asked: Announced) -> bool:
+    announced = make_clusterer(asked.parameters.get("clusterer", ""))
+    return clusterer == announced and announced.from_origin
+
+
+@takes(
+    balance=as_announced("balance"),
+    clusterer=Rule("the one that was announced, without centring", _takes_the_origin),
+)
+def squared_lengths(
+    data: ClientStore,
+    centre: bool,
+    balance: bool,
+    *,
+    clusterer: Clusterer,
+    site: SiteRules = FREE,
+) -> Floats:
+    """Return the squared length of each sample in the client's columns, (n, 1), in their unit."""
+    unit = _seen(data, centre, balance, site).factor
+    found = np.empty((data.n_samples, 1))
+    for start, rows in data.blocks():
+        found[start : start + len(rows), 0] = squared_row_norms(rows * unit)
+    return found
+
+
+def common_order(plan: RowPlan) -> Ints:
+    """Return the place of each client's samples, the same of all, or refuse."""
+    first, *others = plan.positions.items()
+    for name, places in others:
+        if not np.array_equal(places, first[1]):
+            raise InvalidInput(
+                f"clients must have the samples in one order, to add up their lengths; {name!r} "
+                f"has another than {first[0]!r}. Write one of the stores again."
+            )
+    return first[1]
+
+
+def lengths_in_order(total: Total, places: Ints) -> Floats:
+    """Return the squared length of each sample over all columns, in canonical order."""
+    found = np.empty(len(places))
+    found[places] = np.maximum(total.values[:, 0], 0.0)  # below 0 by rounding only
+    return found
 
 
 def plan_of_columns(parts: Mapping[str, SampleSummary]) -> RowPlan:

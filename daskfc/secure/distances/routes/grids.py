@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from daskfc.arrays import Floats
+from daskfc.clustering import Clusterer
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Local, PerClient, Sent
@@ -120,6 +122,18 @@ def choose_grid(
     except OverflowRefused as refused:
         refuse_far_samples(federation, place, str(refused).partition(". ")[0])
         raise
+
+
+def squared_lengths(
+    federation: Federation, code: LagrangeCode, place: Place, clusterer: Clusterer
+) -> Local[Floats]:
+    """Return, at the server, the samples' squared lengths, which clients add up over columns."""
+    assert place.of_columns is not None
+    order = federation.on_server(by_columns.common_order, place.plan)
+    federation.wait(order)  # before a sum over samples that are not the same
+    own = federation.on_clients(by_columns.squared_lengths, *place.of_columns, clusterer=clusterer)
+    total = open_sum(federation, n_colluding=code.n_colluding).sum(own)
+    return federation.on_server(by_columns.lengths_in_order, total, order)
 
 
 def nearest_apart(federation: Federation, place: Place) -> float:
