@@ -46,6 +46,10 @@ MATTERS = {
             "daskfc.secure.distances.parties.party.encode_rows",
             "daskfc.secure.sums.centre.sum_of_rows",
         ),
+        "balance": (
+            "daskfc.secure.distances.parties.by_columns.own_modularity",
+            "daskfc.secure.distances.parties.by_columns.told_modularity",
+        ),
     },
     "FedSC": {"averaging": _OTHER_SUMS},
     "FederatedGaussianMixture": {"averaging": _OTHER_SUMS},

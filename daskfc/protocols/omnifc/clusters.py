@@ -20,9 +20,29 @@ from daskfc.clustering.views.order import Order, order_of_points
 from daskfc.federation.methods.samples import ClientLabels
 from daskfc.linalg import LandmarkEmbedding, symmetric_squared_distances
 from daskfc.pairwise import DistanceTiles
-from daskfc.secure.distances import Columns, RowPlan, Tiles
+from daskfc.secure.distances import Columns, Reader, RowPlan, SecureDistances, Tiles
+
+FEW = 4096
+"""Ours: samples of which all distances are kept, 128 MiB."""
 
 Points = TypeVar("Points", np.ndarray, ExactPoints)
+
+
+def read_by(
+    clusterer: Clusterer, distances: SecureDistances, k: int, route: str
+) -> tuple[str, Reader]:
+    """Return a clusterer's kind of input, blocks if memory is short, and its own memory."""
+    n, name = distances.n_samples, clusterer.name
+    need: str = clusterer.needs(n, distances.n_features)
+    own = clusterer.row_bytes(n, k)
+    graph = need in ("neighbours", "radius") and (n > FEW or route == "landmark")
+    if graph or (need in ("rows", "coordinates") and route != "blocks"):
+        return need, Reader(name, own)
+    whole = Reader(name, int(clusterer.matrices * 8 * n * n) + own)
+    by_blocks = clusterer.block_bytes(n, k) if need == "full" else None
+    if by_blocks is None or distances.sizing.holds(whole):
+        return need, whole
+    return "blocks", Reader(name, *by_blocks)
 
 
 def view_of_all(

@@ -28,6 +28,7 @@ from daskfc.federation.methods.samples import (
     own_labels,
 )
 from daskfc.protocols.omnifc import clusters, scores, splits
+from daskfc.protocols.omnifc.clusters import FEW, read_by
 from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.protocols.omnifc.on_shares import (
     CLAIMS,
@@ -45,7 +46,6 @@ log = logging.getLogger("daskfc.protocols")
 
 ROWS_TOLERANCE = 1e-9  # of the mean squared distance: the coordinates are exact up to rounding
 _OF_SPAN = 8  # ours: distances are off by 4 times what coordinates leave out
-_FEW = 4096  # ours: samples of which all distances are kept, 128 MiB
 _GRIDS = 8  # ours: at most; each resolves smaller distances than the one before
 
 
@@ -89,9 +89,10 @@ class OmniFC(FederatedClusterer):
     split : {"samples", "columns", "grid"}
         What of the data each client holds: samples, columns of the same samples in one order, or a
         cell of a grid, some columns of some samples. Labels are those of the pooled columns.
-    balance : bool
+    balance : bool or "modularity"
         With columns: divide each client's by the root of their mean squared distance, which stays
-        there, so that no unit and no number of columns outweighs those of others.
+        there, so that no unit and no number of columns outweighs those of others. "modularity" then
+        weighs a client's by how clearly it finds `n_clusters` groups in them, one number each.
     reveal : {"distances", "neighbours", "labels"}
         What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
         k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
@@ -144,6 +145,8 @@ class OmniFC(FederatedClusterer):
         of them; None and empty where the server has no distances, and for fewer than two clusters.
     modularity_ : float or None
         Newman's, of clusters in the graph of these samples' nearest neighbours, in [-1/2, 1].
+    weights_ : dict of str to float
+        With ``balance="modularity"`` the weight of each client's columns; they sum to 1.
     route_ : str
         How distances were computed: from "columns", in "blocks", or by "landmark" as requested.
     ledger_ : Ledger
@@ -177,7 +180,7 @@ class OmniFC(FederatedClusterer):
     split: Split = param(  # type: ignore[misc]
         one_of("samples", "columns", "grid"), default="samples"
     )
-    balance: bool = param(boolean(), default=False)
+    balance: bool | str = param(splits.BALANCE, default=False)
     reveal: str = param(one_of("distances", "neighbours", "labels"), default="distances")
     members: Sequence[str] | None = param(optional(THREE), default=None)
     distances: str = param(one_of("exact", "blocks", "landmark"), default="exact")
@@ -212,9 +215,8 @@ class OmniFC(FederatedClusterer):
                 f"the 'n_clusters' parameter of OmniFC must {rule} with clusterer "
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
-        splits.check_split(
-            self.split, self.balance, self.reveal, self.n_segments, self.max_abs, clusterer
-        )
+        given = (self.reveal, self.n_segments, self.max_abs, clusterer, self.n_clusters)
+        splits.check_split(self.split, self.balance, *given)
         check_members(self.members, self.reveal)
         if self.reveal != "distances":
             check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
@@ -284,12 +286,15 @@ class OmniFC(FederatedClusterer):
             len(federation.clients), self.n_segments, self.n_colluding, self.n_spares
         )
         with self._stage(federation, "planning"):
+            weights, self.weights_ = splits.weights_by(
+                self.balance, federation, n_clusters, self.seed_
+            )
             distances = SecureDistances.of_samples(
                 federation,
                 code,
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
-                held=splits.held_by(federation.contract.columns, self.split, self.balance),
+                held=splits.held_by(federation.contract.columns, self.split, self.balance, weights),
                 resolve=clusterer.radius2 if isinstance(clusterer, DBSCAN) else None,
                 hide_segments=self.hide_segments,
                 engine=self.engine,
@@ -372,6 +377,7 @@ class OmniFC(FederatedClusterer):
                 sent = shares.labels_of_neighbours()
                 told = federation.publish(labelled_samples, sent, party="clients", wait=False)
         self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, shares
+        self.weights_ = {}
         self.route_, self.silhouettes_, self.modularity_ = "shares", {}, None
         self._reason = f"{shares.computation.n_rounds} rounds of three clients"
         return told
@@ -387,7 +393,7 @@ class OmniFC(FederatedClusterer):
     ) -> Local[View]:
         """Have the server build the clusterer's input, exact up to squared distances `nearest`."""
         federation, n = distances.federation, distances.n_samples
-        need, reader = self._read(clusterer, distances, k)
+        need, reader = read_by(clusterer, distances, k, self.distances)
         n_neighbors = clusterer.graph_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         graph: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
@@ -400,7 +406,7 @@ class OmniFC(FederatedClusterer):
                 graph["told_apart"] = True
             return self._view_of_landmarks(distances, need, nearest, reader, graph, sample)
         # few samples: all distances, so that ties depend on nothing else
-        few = on_points or n <= _FEW
+        few = on_points or n <= FEW
         keep = "full" if few or need == "blocks" else need
         kept = graph if keep == need and keep != "full" else {}
         found: Local[ExactPoints] | Local[Tiles]
@@ -424,20 +430,6 @@ class OmniFC(FederatedClusterer):
             self._order = self._order or federation.on_server(clusters.order_of, view)
             self._some = federation.on_server(scores.sampled, view, None, **sample)
         return view
-
-    def _read(self, clusterer: Clusterer, distances: SecureDistances, k: int) -> tuple[str, Reader]:
-        """Return a clusterer's kind of input, blocks if memory is short, and its own memory."""
-        n, name = distances.n_samples, clusterer.name
-        need: str = clusterer.needs(n, distances.n_features)
-        own = clusterer.row_bytes(n, k)
-        graph = need in ("neighbours", "radius") and (n > _FEW or self.distances == "landmark")
-        if graph or (need in ("rows", "coordinates") and self.distances != "blocks"):
-            return need, Reader(name, own)
-        whole = Reader(name, int(clusterer.matrices * 8 * n * n) + own)
-        by_blocks = clusterer.block_bytes(n, k) if need == "full" else None
-        if by_blocks is None or distances.sizing.holds(whole):
-            return need, whole
-        return "blocks", Reader(name, *by_blocks)
 
     def _view_of_landmarks(
         self,
@@ -471,7 +463,11 @@ class OmniFC(FederatedClusterer):
     @property
     def choices(self) -> Mapping[str, str]:
         """The last fit's choices, and the reasons."""
-        return {"distances": f"{self.route_}: {self._reason}"} if hasattr(self, "route_") else {}
+        if not hasattr(self, "route_"):
+            return {}
+        told = {"distances": f"{self.route_}: {self._reason}"}
+        shares = ", ".join(f"{name} {weight:.3f}" for name, weight in self.weights_.items())
+        return {**told, "weights of columns": shares} if shares else told
 
     def _sample_map(self, federation: Federation) -> SampleMap | None:
         fitted = self._fitted

@@ -2,22 +2,36 @@
 
 from collections.abc import Mapping, Sequence
 
+from daskfc import seeds
+from daskfc.checks import Constraint
 from daskfc.clustering import Clusterer
 from daskfc.errors import InvalidInput
-from daskfc.secure.distances import Held
+from daskfc.federation import Federation, Local, PerClient
+from daskfc.secure.distances import Held, own_modularity, told_modularity
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import check_unique
+
+BALANCE = Constraint(
+    "true, false or 'modularity'", lambda value: isinstance(value, bool) or value == "modularity"
+)
+"""How columns of clients count beside each other."""
 
 
 def check_split(
     split: str,
-    balance: bool,
+    balance: bool | str,
     reveal: str,
     n_segments: int | None,
     max_abs: float | None,
     clusterer: Clusterer,
+    n_clusters: int | None,
 ) -> None:
     """Refuse what clients with columns cannot do, or they alone can, before anything runs."""
+    if balance == "modularity" and (n_clusters or 0) < 2:
+        raise InvalidInput(
+            "with balance='modularity' the 'n_clusters' parameter of OmniFC must be 2 or more, as "
+            f"clients look for as many groups; got {n_clusters!r}. Give it, or use balance=True."
+        )
     if clusterer.from_origin and split != "columns":
         raise InvalidInput(
             f"{clusterer.name} without centring needs the length of each sample, which clients add "
@@ -43,13 +57,32 @@ def check_split(
         )
 
 
-def held_by(columns: Mapping[str, Sequence[str]], split: str, balance: bool = False) -> Held | None:
+def weights_by(
+    balance: bool | str, federation: Federation, n_clusters: int | None, seed: int
+) -> tuple[PerClient[Local[float]] | None, dict[str, float]]:
+    """Return the weights of clients' columns, where they are, and their shares of the whole."""
+    if balance != "modularity":
+        return None, {}
+    assert n_clusters is not None
+    own_seed = seeds.integer_seed(seed, "own columns")
+    weights = federation.on_clients(own_modularity, n_clusters=n_clusters, seed=own_seed)
+    told = federation.publish(told_modularity, weights, party="clients")
+    whole = sum(one.modularity for one in told.values())
+    return weights, {name: one.modularity / whole for name, one in told.items()}
+
+
+def held_by(
+    columns: Mapping[str, Sequence[str]],
+    split: str,
+    balance: bool | str = False,
+    weights: PerClient[Local[float]] | None = None,
+) -> Held | None:
     """Return which clients have the same columns; None where all have."""
     if split == "samples":
         return None
     numbers: dict[tuple[str, ...], int] = {}
     groups = {n: numbers.setdefault(tuple(own), len(numbers)) for n, own in columns.items()}
-    return Held(groups, balance)
+    return Held(groups, balance, weights)
 
 
 def with_all_samples(columns: Mapping[str, Sequence[str]], split: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Squared distances, at the server, of rows that stay at the clients, by Lagrange coding."""
 
 from daskfc.secure.distances.graphs import graph_of_points
+from daskfc.secure.distances.parties.by_columns import own_modularity, told_modularity
 from daskfc.secure.distances.parties.choice import choose_code
 from daskfc.secure.distances.parties.server import Columns, RowPlan, Tiles
 from daskfc.secure.distances.routes.grids import Held
@@ -19,4 +20,6 @@ __all__ = [
     "Tiles",
     "choose_code",
     "graph_of_points",
+    "own_modularity",
+    "told_modularity",
 ]

@@ -191,6 +191,8 @@ STAND_INS: StandIns = {
     party.reach_from: _reach_from,
     **as_they_are(by_columns.describe_columns, by_columns.plan_of_columns),
     **as_they_are(by_columns.refuse_far_columns, by_columns.common_order),
+    **as_they_are(by_columns.told_modularity),
+    by_columns.own_modularity: lambda: 1.0,
     by_columns.squared_lengths: lambda data: of_shape(data.n_samples, 1),
     by_columns.lengths_in_order: lambda places: of_shape(len(places)),
     by_columns.encode_columns: lambda data, start, stop, code, system, evaluators: _shared_out(

@@ -170,10 +170,10 @@ def main() -> None:
         "all, `smooth` with GCC's filter and its orders, 12 for Cora and 150 for Pubmed; then "
         "OmniFC over columns with `clusterer: {reduced-k-means: {centred: false}}`, GCC's "
         "alternation. kCAGC has its defaults and the paper's orders. ± is the standard deviation "
-        "over three seeds; *to pooled*: the least adjusted Rand index, over seeds, of these labels with "
-        "those of the same clusterer on pooled features; seconds and bytes are of one fit with its "
-        "preparation, parties being processes on two cores that other work shared. With two "
-        "clients OmniFC's code has too few evaluators.\n\n"
+        "over three seeds; *to pooled*: the least adjusted Rand index, over seeds, of these labels "
+        "with those of the same clusterer on pooled features; seconds and bytes are of one fit "
+        "with its preparation, parties being processes on two cores that other work shared. With "
+        "two clients OmniFC's code has too few evaluators.\n\n"
         + markdown_table(header, lines, left=3),
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ Shares of a sample's columns lie side by side at the evaluators, as if one clien
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, reduce
 from operator import and_
 from typing import Any
@@ -13,19 +14,35 @@ import numpy as np
 
 from daskfc.arrays import Floats, Ints
 from daskfc.clustering import Clusterer, make_clusterer
+from daskfc.clustering.clusterers.local_labels import spectral_labels
+from daskfc.clustering.views.order import order_of_points
 from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey, detect_grids
 from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation.methods.samples import SampleDigests, mixed_digests
 from daskfc.federation.party.site_rules import FREE, SiteRules
-from daskfc.federation.steps.rules import Announced, Rule, as_announced, some_clients, takes
+from daskfc.federation.steps.rules import (
+    Announced,
+    Rule,
+    as_announced,
+    by_message,
+    some_clients,
+    takes,
+)
 from daskfc.linalg import squared_row_norms
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
-from daskfc.secure.distances.parties.messages import CodedRows, NearestApart, SampleSummary
+from daskfc.secure.distances.parties.messages import (
+    CodedRows,
+    NearestApart,
+    SampleSummary,
+    ViewModularity,
+)
 from daskfc.secure.distances.parties.party import FAR, apart, described, encoded, refuse_far
 from daskfc.secure.distances.parties.seen import AS_THEY_ARE, Seen, hash64
 from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore
+
+_LEAST = 0.01  # ours: of a weight; columns without any groups count a little all the same
 
 
 @lru_cache(maxsize=4)
@@ -64,13 +81,28 @@ def _own_view(data: ClientStore, centre: bool, balance: bool) -> Seen:
     return Seen(point, 1.0 / math.sqrt(apart) if balance and apart > 0 else 1.0)
 
 
-def _seen(data: ClientStore, centre: bool, balance: bool, site: SiteRules) -> Seen:
+def own_modularity(data: ClientStore, *, n_clusters: int, seed: int) -> float:
+    """Return the modularity of groups that the client finds in its own columns, at least 0.01."""
+    rows = data.rows(0, data.n_samples)
+    ordered = rows[order_of_points(rows).places]  # whatever the order of the store
+    return max(spectral_labels(ordered, n_clusters, seed=seed).score, _LEAST)
+
+
+def told_modularity(weight: float) -> ViewModularity:
+    """Report to the caller the weight of the client's columns."""
+    return ViewModularity(weight)
+
+
+def _seen(
+    data: ClientStore, centre: bool, balance: bool | str, weight: float | None, site: SiteRules
+) -> Seen:
     # one: distances in two units would tell those of one client's columns
-    site.once().hold("view of columns", "", repr((centre, balance)).encode())
-    return _own_view(data, centre, balance)
+    site.once().hold("view of columns", "", repr((centre, balance, weight)).encode())
+    seen = _own_view(data, centre, bool(balance))
+    return seen if weight is None else replace(seen, factor=seen.factor * math.sqrt(weight))
 
 
-@takes(max_abs=as_announced("max_abs"), balance=as_announced("balance"))
+@takes(max_abs=as_announced("max_abs"), balance=as_announced("balance"), weight=by_message)
 def describe_columns(
     data: ClientStore,
     key: SecretKey,
@@ -78,45 +110,55 @@ def describe_columns(
     *,
     max_abs: float | None,
     centre: bool,
-    balance: bool,
+    balance: bool | str,
+    weight: float | None = None,
     new: ClientStore | None = None,
     site: SiteRules = FREE,
 ) -> SampleSummary:
     """Report the client's samples, or `new` ones, as `describe` does, as it sees its samples."""
-    seen = _seen(data, centre, balance, site)
+    seen = _seen(data, centre, balance, weight, site)
     if new is not None:  # under another key: the server sees no ids of the fit in them
         data, key = new, key.derive("new samples")
     return described(data, key, durable_secret, max_abs, seen)
 
 
-@takes(balance=as_announced("balance"))
+@takes(balance=as_announced("balance"), weight=by_message)
 def columns_apart(
-    data: ClientStore, centre: bool, balance: bool, *, site: SiteRules = FREE
+    data: ClientStore,
+    centre: bool,
+    balance: bool | str,
+    weight: float | None = None,
+    *,
+    site: SiteRules = FREE,
 ) -> NearestApart:
     """Report a small squared distance between different samples in the client's columns."""
-    return apart(data, _seen(data, centre, balance, site))
+    return apart(data, _seen(data, centre, balance, weight, site))
 
 
-@takes(balance=as_announced("balance"))
+@takes(balance=as_announced("balance"), weight=by_message)
 def refuse_far_columns(
     data: ClientStore,
     centre: bool,
-    balance: bool,
+    balance: bool | str,
+    weight: float | None = None,
     *,
     radius: float,
     why: str,
     site: SiteRules = FREE,
 ) -> None:
     """Refuse samples that lie far in the client's columns; see `refuse_far_samples`."""
-    refuse_far(data, _seen(data, centre, balance, site), radius, why, site)
+    refuse_far(data, _seen(data, centre, balance, weight, site), radius, why, site)
 
 
-@takes(balance=as_announced("balance"), code=AS_ANNOUNCED, evaluators=some_clients)
+@takes(
+    balance=as_announced("balance"), weight=by_message, code=AS_ANNOUNCED, evaluators=some_clients
+)
 def encode_columns(
     data: ClientStore,
     secret: SecretKey,
     centre: bool,
-    balance: bool,
+    balance: bool | str,
+    weight: float | None = None,
     new: ClientStore | None = None,
     *,
     start: int,
@@ -128,7 +170,7 @@ def encode_columns(
 ) -> dict[str, CodedRows]:
     """Share out the client's columns of some samples, or `new` ones; see `encode_rows`."""
     how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
-    seen = _seen(data, centre, balance, site)
+    seen = _seen(data, centre, balance, weight, site)
     return encoded(data, new, secret, seen, site, start=start, stop=stop, **how)
 
 
@@ -139,18 +181,20 @@ def _takes_the_origin(clusterer: Clusterer, asked: Announced) -> bool:
 
 @takes(
     balance=as_announced("balance"),
+    weight=by_message,
     clusterer=Rule("the one that was announced, without centring", _takes_the_origin),
 )
 def squared_lengths(
     data: ClientStore,
     centre: bool,
-    balance: bool,
+    balance: bool | str,
+    weight: float | None = None,
     *,
     clusterer: Clusterer,
     site: SiteRules = FREE,
 ) -> Floats:
     """Return the squared length of each sample in the client's columns, (n, 1), in their unit."""
-    unit = _seen(data, centre, balance, site).factor
+    unit = _seen(data, centre, balance, weight, site).factor
     found = np.empty((data.n_samples, 1))
     for start, rows in data.blocks():
         found[start : start + len(rows), 0] = squared_row_norms(rows * unit)

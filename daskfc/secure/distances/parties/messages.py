@@ -50,6 +50,16 @@ class NearestApart(
     squared: float  # infinite where all are the same
 
 
+class ViewModularity(
+    Message,
+    route="client → caller",
+    reveals="to the caller how clearly the client's own columns fall into groups",
+):
+    """The modularity of groups that a client finds in its own columns, their weight."""
+
+    modularity: float
+
+
 class NewSamples(
     Message, route="client → caller", reveals="to the caller the number of new samples"
 ):

@@ -32,11 +32,13 @@ LEAST = 1e-2 / 12  # ours: of the squared radius; labels seldom depend on smalle
 class Held:
     """Which columns clients hold: those of a group, from 0, have the same ones.
 
-    With `balance` each client's columns count alike, in units of their mean squared distance.
+    With `balance` each client's columns count alike, in units of their mean squared distance, or by
+    `weights`, which each client has for itself.
     """
 
     groups: Mapping[str, int]
-    balance: bool = False
+    balance: bool | str = False
+    weights: PerClient[Local[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Place:
     plan: Local[RowPlan]  # at the server
     public: PublicPlan  # at the caller
     centre: Sent[Centre] | None = None  # at the clients; None is the origin
-    of_columns: tuple[PerClient[bool], bool] | None = None  # who may centre, and `balance`
+    of_columns: tuple[Any, ...] | None = None  # who may centre, `balance` and weights
     n_groups: int = 1  # of clients with the same columns
     ask: Callable[..., PerClient[Sent[SampleSummary]]] | None = None  # has columns described
 
@@ -81,11 +83,13 @@ def _place_of_columns(federation: Federation, held: Held, max_abs: float | None)
     """Have clients describe columns; who shares its own with nobody centres them for itself."""
     sizes = Counter(held.groups.values())
     centre = PerClient({n: max_abs is None and sizes[g] == 1 for n, g in held.groups.items()})
-    how: dict[str, Any] = {"max_abs": max_abs, "centre": centre, "balance": held.balance}
-    ask = partial(federation.ask, by_columns.describe_columns, digest_keys(federation), **how)
+    seen = (centre, held.balance, held.weights)
+    how: dict[str, Any] = dict(zip(("centre", "balance", "weight"), seen, strict=True))
+    keys = digest_keys(federation)
+    ask = partial(federation.ask, by_columns.describe_columns, keys, max_abs=max_abs, **how)
     plan = federation.on_server(by_columns.plan_of_columns, ask())
     public = federation.publish(server.public_plan, plan)
-    return Place(plan, public, None, (centre, held.balance), len(sizes), ask)
+    return Place(plan, public, None, seen, len(sizes), ask)
 
 
 def place_of_new_columns(
