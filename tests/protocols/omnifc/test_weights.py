@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 from daskfc import Federation, OmniFC
 from daskfc.clustering import make_clusterer
 from daskfc.clustering.clusterers.local_labels import NEIGHBOURS, spectral_labels
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
 from daskfc.secure.distances import choose_code
@@ -154,6 +154,19 @@ def test_weights_are_the_clients_own(tmp_path):
         columns_apart(store, True, "modularity", 0.25, site=site)
 
 
-def test_groups_of_weighed_columns_are_found(federation):
+def test_what_is_near_or_far_is_told_of_weighed_columns(federation, approved, monkeypatch):
+    """By the one view of a run: another would be refused."""
+    near, opened = [], OmniFC._opened
+
+    def asked(model, *given):
+        distances = opened(model, *given)
+        near.append(distances.nearest_apart())
+        with pytest.raises(PartyError, match="lie too far from the others"):
+            distances.refuse_far_samples("why")
+        return distances
+
+    monkeypatch.setattr(OmniFC, "_opened", asked)
     given = {"clusterer": "k-means", "split": "columns", "random_state": 0}
-    assert ari(by_id(OmniFC(K, balance="modularity", **given).fit(federation).labels_), Y) > 0.8
+    model = OmniFC(K, balance="modularity", **given).fit(federation)
+    assert ari(by_id(model.labels_), Y) > 0.8
+    assert 0.0 < near[0] < 1.0
