@@ -152,6 +152,9 @@ def test_a_site_tells_lengths_where_they_were_announced(announced, allowed):
     given = {"centre": True, "balance": False, "clusterer": CLUSTERER}
     asked = Announced({"clusterer": announced, "balance": False})
     assert (broken_rule(squared_lengths, given, asked) is None) == allowed
+    same = {**given, "clusterer": make_clusterer(announced)}
+    centred = not same["clusterer"].from_origin
+    assert (broken_rule(squared_lengths, same, asked) is not None) == centred
 
 
 def test_columns_that_a_client_centres_have_lengths_from_the_origin(tmp_path):

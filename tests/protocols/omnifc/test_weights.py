@@ -154,8 +154,8 @@ def test_weights_are_the_clients_own(tmp_path):
         columns_apart(store, True, "modularity", 0.25, site=site)
 
 
-def test_what_is_near_or_far_is_told_of_weighed_columns(federation, approved, monkeypatch):
-    """By the one view of a run: another would be refused."""
+def asks_everything(monkeypatch):
+    """Have a fit ask how near samples are, and who has far ones; return what was told."""
     near, opened = [], OmniFC._opened
 
     def asked(model, *given):
@@ -166,7 +166,22 @@ def test_what_is_near_or_far_is_told_of_weighed_columns(federation, approved, mo
         return distances
 
     monkeypatch.setattr(OmniFC, "_opened", asked)
+    return near
+
+
+def test_what_is_near_or_far_is_told_of_columns_as_they_are_seen(federation, approved, monkeypatch):
+    """By the one view of a run: another would be refused."""
+    near = asks_everything(monkeypatch)
     given = {"clusterer": "k-means", "split": "columns", "random_state": 0}
-    model = OmniFC(K, balance="modularity", **given).fit(federation)
-    assert ari(by_id(model.labels_), Y) > 0.8
-    assert 0.0 < near[0] < 1.0
+    for balance in ("modularity", True):
+        model = OmniFC(K, balance=balance, **given).fit(federation)
+        assert ari(by_id(model.labels_), Y) > 0.8
+    assert 0.0 < near[0] < near[1] < 1.0  # weights are below 1
+
+
+def test_what_is_near_or_far_is_told_of_cells(tmp_path, approved, monkeypatch):
+    near = asks_everything(monkeypatch)
+    halves = np.split(np.arange(N), 2)
+    with Federation.local(cells(tmp_path, X, halves, [[0, 1, 2, 3], [4, 5, 6]])) as federation:
+        OmniFC(K, clusterer="k-means", split="grid", random_state=0).fit(federation)
+    assert near[0] > 0.0
