@@ -112,6 +112,12 @@ def test_the_order_of_a_store_changes_no_weight(tmp_path):
     assert one == pytest.approx(other, rel=1e-12)
 
 
+def test_a_weight_is_of_squared_distances(tmp_path):
+    store = a_store(tmp_path / "a", X)
+    whole, quarter = (columns_apart(store, True, True, w).squared for w in (1.0, 0.25))
+    assert quarter == 0.25 * whole
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_columns_without_groups_count_a_little(tmp_path):
     assert own_modularity(a_store(tmp_path / "a", np.ones((30, 2))), n_clusters=2, seed=0) >= 0.01
