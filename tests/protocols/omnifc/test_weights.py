@@ -89,6 +89,16 @@ def test_labels_are_those_of_the_pooled_columns_so_weighed(federation, tmp_path,
     np.testing.assert_array_equal(by_id(found), wanted)
 
 
+def test_lengths_are_those_of_columns_so_weighed(federation, approved):
+    spec = {"reduced-k-means": {"centred": False}}
+    given = {"clusterer": spec, "split": "columns", "random_state": 0}
+    model = OmniFC(K, balance="modularity", **given).fit(federation)
+    units = weighed(np.array([model.weights_[name] for name in federation.clients]))
+    clusterer = make_clusterer(spec)
+    pooled = clusterer.pooled_labels(X * units, K, integer_seed(0, clusterer.name))
+    assert ari(by_id(model.labels_), pooled) == 1.0
+
+
 def test_each_client_tells_the_caller_one_number(federation, approved):
     given = {"clusterer": "k-means", "split": "columns", "random_state": 0}
     frames = [
