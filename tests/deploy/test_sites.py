@@ -38,7 +38,7 @@ packages: [tests]
 
 # What a party's processes are forked from loads before the first step, here and in a `Consortium`.
 # All that steps of methods import, as where sites start their own scripts, takes two seconds more.
-LOADED = ("daskfc.federation.worker.guard", "daskfc.deploy.processes.last_out")
+LOADED = ("daskfc.deploy.processes.last_out", "daskfc.federation.worker.guard")
 
 
 class Site:
