@@ -74,9 +74,10 @@ class Site:
     def party(self, name, address, **options):
         options.setdefault("policy", str(self.policy))
         code = (
+            "import atexit, gc; gc.disable(); atexit.register(gc.freeze); "  # as a command does
             f"from daskfc.deploy.processes import spawn; spawn._PRELOAD = {LOADED!r}; "
             "from daskfc.federation import serve_party; "
-            "from daskfc.deploy.config.config import SecurityFiles; "
+            "from daskfc.deploy.config.config import SecurityFiles; gc.enable(); "
             f"serve_party({name!r}, scheduler={address!r}, **{options!r})"
         )
         if "security" in options:
