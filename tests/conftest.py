@@ -1,5 +1,6 @@
 """What all tests share: data sets, one secret of all stores, no deadlines on a busy machine."""
 
+import gc
 import os
 from collections import defaultdict
 from pathlib import Path
@@ -58,6 +59,17 @@ def approved(recorder):
     yield
     told = list(recorder.refusals)[before:]
     assert not told, f"{' '.join(told)} Add them, as tests/approved/write.py says."
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for garbage in what tests make, and not, again and again, in all modules and tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

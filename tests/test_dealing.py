@@ -136,12 +136,12 @@ def dealt(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def views(tmp_path_factory):
-    """Columns at three clients, twice: nothing but the samples is the same."""
+    """Columns at two clients, twice: nothing but the samples is the same."""
     found = []
-    owners = RANDOM.integers(0, 3, HARD.shape[1])
+    owners = RANDOM.integers(0, 2, HARD.shape[1])
     for number, order in enumerate([np.arange(len(HARD)), RANDOM.permutation(len(HARD))]):
         urls, folder = {}, tmp_path_factory.mktemp(f"views-{number}")
-        for c in range(3):
+        for c in range(2):
             name, mine = f"client-{c + 1}", np.flatnonzero(owners == c)
             urls[name] = str(folder / f"{name}.zarr")
             write_store(

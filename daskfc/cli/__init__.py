@@ -1,6 +1,8 @@
 """The command line: ``daskfc init``, ``run``, ``resume``, ``labels``, ``party`` and others."""
 
 import ast
+import atexit
+import gc
 import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
@@ -12,6 +14,8 @@ from click.shell_completion import CompletionItem
 from daskfc.cli.terminal.completion import StandIn, is_completing
 
 __all__ = ["main"]
+
+atexit.register(gc.freeze)  # to look for garbage in what was imported takes a third of a second
 
 # By command its module, which is imported when the command is called.
 _MODULES: Mapping[str, str] = {
@@ -48,7 +52,13 @@ class _Commands(Mapping[str, click.Command]):
     """Commands, each imported when it is called: importing all of them takes seconds."""
 
     def __getitem__(self, name: str) -> click.Command:
-        command = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+        collects = gc.isenabled()
+        gc.disable()  # what is imported lasts
+        try:
+            command = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+        finally:
+            if collects:
+                gc.enable()
         assert isinstance(command, click.Command)
         return command
 

@@ -1,4 +1,4 @@
-"""``daskfc demo`` of a built wheel, as ``uvx daskfc demo`` runs it: the package's files alone."""
+"""``daskfc demo`` of a built wheel, as ``uvx daskfc demo`` runs it: its files, and no extras."""
 
 import os
 import shutil
@@ -10,6 +10,29 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TAKEN = ("daskfc", "pyproject.toml", "README.md", "LICENSE")
+# What extras bring. It is there where tests run, and Python looks for it in vain.
+EXTRAS = (
+    "numba", "onnxruntime", "torch", "jax", "umap", "matplotlib", "mlflow", "bokeh",
+    "python_calamine", "duckdb", "sqlalchemy", "h5netcdf", "anndata", "prometheus_client", "s3fs",
+    "gcsfs", "asyncssh",
+)  # fmt: skip
+WITHOUT_EXTRAS = f"""
+import sys
+from importlib.machinery import PathFinder
+
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name in {EXTRAS} else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+"""
+WHERE = f"""
+from importlib.util import find_spec
+import daskfc
+print(daskfc.__file__)
+print([name for name in {EXTRAS} if find_spec(name)])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +48,18 @@ def wheel(tmp_path_factory):
     if "No matching distribution found for setuptools" in done.stderr:
         pytest.skip("building a wheel takes setuptools from an index of packages")
     assert done.returncode == 0, done.stderr
+    (folder / "sitecustomize.py").write_text(WITHOUT_EXTRAS)
     return folder
 
 
 @pytest.mark.slow
 def test_the_demo_of_a_wheel_ends_with_a_report(wheel, tmp_path):
     own = {**os.environ, "PYTHONPATH": str(wheel), "PYTHONWARNINGS": "error"}
-    where = [sys.executable, "-c", "import daskfc; print(daskfc.__file__)"]
+    where = [sys.executable, "-c", WHERE]
     found = subprocess.run(where, cwd=tmp_path, env=own, capture_output=True, text=True)
-    assert Path(found.stdout.strip()).is_relative_to(wheel)
+    place, there = found.stdout.splitlines()
+    assert Path(place).is_relative_to(wheel)
+    assert there == "[]"
     asked = [sys.executable, "-m", "daskfc", "demo", "--no-open", "trial"]
     done = subprocess.run(asked, cwd=tmp_path, env=own, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -45,10 +45,12 @@ class Consortium:
     def __init__(self, folder, rows, policy="", rest=None):
         self.folder = folder
         (folder / "sitecustomize.py").write_text(
-            "from daskfc.deploy.connections import pace\n"
-            "from daskfc.deploy.processes import spawn\n"
-            f"spawn._PRELOAD = {LOADED}\n"
-            f"pace._REST_S = {rest or pace._REST_S}\n"
+            "import sys\n"
+            "if 'multiprocessing.resource_tracker' not in ' '.join(sys.orig_argv):\n"
+            "    from daskfc.deploy.connections import pace\n"
+            "    from daskfc.deploy.processes import spawn\n"
+            f"    spawn._PRELOAD = {LOADED}\n"
+            f"    pace._REST_S = {rest or pace._REST_S}\n"
         )
         self.everywhere = {"PYTHONPATH": os.pathsep.join([str(folder), os.getcwd()])}
         self.site = Site(folder)

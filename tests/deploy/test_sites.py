@@ -38,7 +38,7 @@ packages: [tests]
 
 # What a party's processes are forked from loads before the first step, here and in a `Consortium`.
 # All that steps of methods import, as where sites start their own scripts, takes two seconds more.
-LOADED = ("daskfc.federation.worker.guard", "daskfc.deploy.processes.last_out")
+LOADED = ("daskfc.deploy.processes.last_out", "daskfc.federation.worker.guard")
 
 
 class Site:
@@ -74,9 +74,10 @@ class Site:
     def party(self, name, address, **options):
         options.setdefault("policy", str(self.policy))
         code = (
+            "import atexit, gc; gc.disable(); atexit.register(gc.freeze); "  # as a command does
             f"from daskfc.deploy.processes import spawn; spawn._PRELOAD = {LOADED!r}; "
             "from daskfc.federation import serve_party; "
-            "from daskfc.deploy.config.config import SecurityFiles; "
+            "from daskfc.deploy.config.config import SecurityFiles; gc.enable(); "
             f"serve_party({name!r}, scheduler={address!r}, **{options!r})"
         )
         if "security" in options:

@@ -1,5 +1,6 @@
 """The process that workers are forked from, and what there is where processes are not forked."""
 
+import gc
 import multiprocessing
 import os
 import subprocess
@@ -14,19 +15,20 @@ from daskfc.deploy.processes import spawn
 WARM = "daskfc.deploy.processes.warm_processes"
 
 
-def tell_whether_warm(queue):
-    queue.put(WARM in sys.modules)
+def tell_how_it_starts(queue):
+    queue.put((WARM in sys.modules, gc.isenabled(), gc.get_freeze_count() > 100_000))
 
 
 @pytest.mark.slow
 def test_all_is_loaded_and_compiled_before_the_first_worker():
+    """It looks for garbage in what it makes itself alone."""
     with dask.config.set(dask_settings({})):
         spawn.prepare_forkserver()
     context = multiprocessing.get_context("forkserver")
     queue = context.Queue()
-    first = context.Process(target=tell_whether_warm, args=(queue,))
+    first = context.Process(target=tell_how_it_starts, args=(queue,))
     first.start()
-    assert queue.get(timeout=60)
+    assert queue.get(timeout=60) == (True, True, True)
     first.join()
 
 

@@ -179,8 +179,9 @@ def test_an_interrupted_run_resumes_with_the_same_labels(done, place):
     said = interrupted(place, command, "central, seed 0", signal.SIGTERM)
     assert "resume with: daskfc resume runs/b" in said.lower()
     assert os.path.isdir(place / "runs" / "b" / "fits" / "OmniFC-0")
-    result = daskfc(place, "resume", "runs/b")
-    assert result.returncode == 0, result.stderr
+    with contextlib.chdir(place):
+        result = here("resume", "runs/b")
+    assert result.exit_code == 0, result.stderr
     first, second = (Run(place / "runs" / name).all_labels for name in "ab")
     for method in ("OmniFC", "central", "k-FED"):
         assert np.array_equal(first.sel(algorithm=method), second.sel(algorithm=method))

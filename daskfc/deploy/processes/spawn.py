@@ -23,6 +23,7 @@ from daskfc.deploy.processes.scratch import own_folder
 
 # What steps import. Loaded once in the process that all worker processes are forked from.
 _PRELOAD = (
+    "daskfc.deploy.processes.last_out",
     "numpy",
     "scipy.sparse",
     "scipy.sparse.linalg",
@@ -48,7 +49,6 @@ _PRELOAD = (
     "daskfc.secure.prepare",
     "daskfc.secure.profiles",
     "daskfc.federation.worker.guard",
-    "daskfc.deploy.processes.last_out",
     "daskfc.deploy.processes.warm_processes",
 )
 
