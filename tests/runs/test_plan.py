@@ -229,23 +229,6 @@ def test_a_plan_is_what_the_ledger_says(running, case):
         assert planned.payload_bytes == found.payload_bytes
 
 
-def test_a_plan_has_what_client_priors_tell(running):
-    params = {"n_clusters": 3, "client_priors": True}
-    federation, stores = running("samples")
-    model = make_estimator("FederatedKMeans", params, seed=0).fit(federation)
-    planned = _rehearsed(stores, "FederatedKMeans", params, {}, limits=federation.limits()).ledger
-    told = [
-        sorted(
-            (row.message, row.receiver, row.payload_bytes)
-            for row in ledger
-            if row.message in ("ClusterShares", "ClientPriors")
-        )
-        for ledger in (planned, model.ledger_)
-    ]
-    assert told[0] == told[1]
-    assert len(told[0]) == 2 * (len(stores) + 1)
-
-
 @pytest.fixture(scope="module")
 def steep(tmp_path_factory):
     """Three clients with whole numbers whose directions are ever shorter, sorted by their size."""

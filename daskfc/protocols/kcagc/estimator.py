@@ -205,8 +205,8 @@ class KCAGC(FederatedClusterer):
             )
         if alone := [n for n, own in federation.contract.columns.items() if len(own) == 1]:
             warnings.warn(
-                "kCAGC compares directions of samples in each participant's columns, which is the "
-                f"sign where there is one: that of {', '.join(map(repr, alone))} counts for little.",
+                "kCAGC compares directions in each participant's columns, which is the sign where "
+                f"there is one: that of {', '.join(map(repr, alone))} counts for little.",
                 stacklevel=2,
             )
         for placed in self._placed.values():

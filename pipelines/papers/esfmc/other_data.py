@@ -225,7 +225,7 @@ def render(records: Sequence[Record]) -> str:
         "sight when ESFMC's defaults or OmniFC's balance were found; the others are halves of "
         "MNIST's images, images turned and with noise, two scales, and three groups of columns. "
         f"{told}.\n\n"
-        f"{markdown_table(columns, rows, left=2)}\n"
+        f"{markdown_table(columns, rows, left=2)}\n\n"
         f"Both should be no more than {LESS} below the better of the last two columns of accuracy. "
         f"{found}\n"
     )  # fmt: skip

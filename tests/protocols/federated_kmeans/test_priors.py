@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from daskfc import FederatedKMeans
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation
+from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.protocols.federated_kmeans import priors
+from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.secure.kmeans.messages import KMeansCenters
 from daskfc.secure.sums import Total
@@ -148,6 +151,8 @@ def test_clients_with_other_clusters_are_labelled_better(tmp_path, averaging):
         nearest = FederatedKMeans(3, averaging=averaging).fit(federation)
         model = FederatedKMeans(3, averaging=averaging, client_priors=True).fit(federation)
         again = model.predict(federation, stores)
+        rehearsal = Rehearsal(dict(stores), STAND_INS, limits=federation.limits())
+        clone(model).rehearse(rehearsal)
     np.testing.assert_array_equal(model.cluster_centers_, nearest.cluster_centers_)
     centers, n = model.cluster_centers_, 3 * 400
     counts = np.bincount(nearest.labels_.values, minlength=3)
@@ -160,8 +165,16 @@ def test_clients_with_other_clusters_are_labelled_better(tmp_path, averaging):
     np.testing.assert_array_equal(again.values, wanted)
     before, after = (right(one.labels_.values, kinds, centers) for one in (nearest, model))
     assert after > before + 0.01
-    told = {row.message for row in model.ledger_ if row.sender == "server"}
-    assert told >= {"ClusterShares", "ClientPriors"}
+    planned, sent = (
+        sorted(
+            (row.message, row.receiver, row.payload_bytes)
+            for row in ledger
+            if row.message in ("ClusterShares", "ClientPriors")
+        )
+        for ledger in (rehearsal.ledger, model.ledger_)
+    )
+    assert planned == sent
+    assert len(sent) == 2 * (len(rows) + 1)  # to each client, and the caller
     own = {row.message for row in model.ledger_ if row.sender in rows}
     assert own == {row.message for row in nearest.ledger_ if row.sender in rows}
 
