@@ -15,7 +15,13 @@ def _codes(labels: ArrayLike, whose: str) -> Ints:
             f"the {whose} labels must be one-dimensional and not empty; got shape {values.shape}. "
             f"Flatten them or check what was clustered."
         )
-    codes: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    try:
+        codes: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    except TypeError:
+        raise InvalidInput(
+            f"the {whose} labels must be all numbers or all words; they are not of one kind. Fill "
+            "in those that are missing, or leave their samples out."
+        ) from None
     return codes
 
 
@@ -37,7 +43,7 @@ def contingency(true: ArrayLike, pred: ArrayLike) -> tuple[Ints, Ints, Ints]:
     Raises
     ------
     InvalidInput
-        For labels that are empty, not one-dimensional, or of two lengths.
+        For labels that are empty, not one-dimensional, of two kinds, or of two lengths.
 
     Examples
     --------

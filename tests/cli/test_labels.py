@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from daskfc.runs.outcome.labels import beside
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.store.clusters import cluster_names, read_clusters
 
@@ -103,6 +104,16 @@ def test_clusters_go_beside_the_columns_of_a_table(daskfc, labelled, tmp_path):
     grouped.iloc[:, 1:3].to_excel(tmp_path / "own.xlsx", index=False)
     again = daskfc(*words[:-1], "own.xlsx")
     assert again.stdout.splitlines()[2] == "p1,070,2,7"
+
+
+@pytest.mark.parametrize("ids", [["p1", "p2", "p3"], [" p1", "p1", "p3"]])
+def test_blanks_around_ids_lead_no_cluster_astray(ids, tmp_path):
+    """Stores have ids of tables without them; ids that differ by them alone stay what they are."""
+    written = [" p1", "p2 ", "p3"] if "p2" in ids else ids
+    (tmp_path / "own.csv").write_text("".join(f"{one},x\n" for one in ["patient", *written]))
+    table = beside(pd.DataFrame({"sample_id": ids, "cluster": [4, 5, 6]}), f"{tmp_path}/own.csv")
+    assert table["patient"].tolist() == written
+    assert table["cluster"].tolist() == [4, 5, 6]
 
 
 @pytest.mark.parametrize(

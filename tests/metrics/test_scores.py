@@ -121,3 +121,10 @@ def test_bad_labels_are_refused(true, pred, text):
 def test_unknown_metric_is_refused():
     with pytest.raises(InvalidInput, match="no metric is named 'kapa'"):
         all_metrics([0], [0], ["kapa"])
+
+
+@pytest.mark.parametrize("mixed", [[None, "a"], [1, "a", None]])
+def test_labels_of_two_kinds_are_refused(mixed):
+    values = np.array(mixed, dtype=object)
+    with pytest.raises(InvalidInput, match="true labels must be all numbers or all words"):
+        all_metrics(values, np.zeros(len(values)))

@@ -424,3 +424,64 @@ def test_a_kill_at_any_change_leaves_the_old_store_or_the_new(swaps, tmp_path):
     first, end, kills, seen_new, left = last.split(maxsplit=4)
     assert (first, end, seen_new, left) == ("6", "9", "True", "['a.zarr']"), last
     assert int(kills) > (8 if swaps else 3)
+
+
+# -- what cells mean -------------------------------------------------------------------------------
+
+MEANT = {
+    "ids": "id",
+    "multiply": {"crea": 88.42},
+    "na_values": {"age": [999], "crea": ["?"]},
+    "censored": {"crea": "half"},
+    "dates": ["visit"],
+    "date_format": "%d.%m.%Y",
+    "missing": "keep",
+}
+FIRST = "id,crea,age,visit\np1,1.0,61,02.01.1970\np2,<3,58,03.01.1970\n"
+LATER = "id,crea,age,visit\np3,1.25,999,04.01.1970\np4,?,70,05.01.1970\n"
+MEANING = [[88.42, 61, 1], [132.63, 58, 2], [110.525, np.nan, 3], [np.nan, 70, 4]]
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_cells_of_new_files_mean_what_they_meant_before(by_path, url, csv):
+    """In the same units, with the same codes: once at a time, and once more."""
+    add_store("a", [csv(FIRST, "old.csv")], url, source=MEANT, dtype="float64")
+    if by_path:
+        append_samples(url, csv(LATER), "id")
+    else:
+        append_store(url, [csv(LATER)], source={"ids": "id"})
+    append_store(url, [csv(LATER.replace("p", "q"), "more.csv")], source={"ids": "id"})
+    expected = np.array([*MEANING, *MEANING[2:]])
+    np.testing.assert_allclose(ClientStore.open(url).rows(0, 6), expected, rtol=1e-15)
+
+
+def test_keys_that_are_given_replace_those_of_before_once(url, csv):
+    add_store("a", [csv(FIRST, "old.csv")], url, source=MEANT, dtype="float64")
+    other = csv("id,crea,age,visit\np5,100,61,1970-01-02\n", "si.csv")
+    given = {"ids": "id", "multiply": {"crea": 1, "age": 2}, "date_format": "%Y-%m-%d"}
+    append_store(url, [other], source=given)
+    append_store(url, [csv(LATER)], source={"ids": "id"})
+    more = {"ids": "id", "multiply": {"age": 2}}
+    append_store(url, [csv(LATER.replace("p", "q"), "more.csv")], source=more)
+    later = [[110.525, np.nan, 3], [np.nan, 140, 4]]
+    expected = np.array([*MEANING[:2], [100, 122, 1], *MEANING[2:], *later])
+    np.testing.assert_allclose(ClientStore.open(url).rows(0, 7), expected, rtol=1e-15)
+
+
+def test_codes_of_columns_that_are_not_there_any_more(url, csv):
+    codes = {"crea": ["?"], "kind": ["x"], "note": ["-"]}
+    source = {"ids": "id", "columns": ["crea"], "na_values": codes, "missing": "keep"}
+    add_store("a", [csv("id,crea,kind,note\np1,?,a,b\np2,2,a,b\n", "old.csv")], url, source=source)
+    append_store(url, [csv("id,crea\np3,?\n")], source={"ids": "id"})
+    np.testing.assert_array_equal(ClientStore.open(url).rows(0, 3), [[np.nan], [2], [np.nan]])
+
+
+def test_a_part_of_dealt_columns_grows_by_its_own_rules(tmp_path, csv):
+    source = {"path": csv("id,a,b\np1,1,2\np2,3,4\n", "old.csv"), "ids": "id",
+              "multiply": {"a": 2, "b": 10}}  # fmt: skip
+    partition = {"scheme": "vertical", "clients": 2}
+    storage = load_storage({"source": source, "partition": partition, "root": str(tmp_path)})
+    for url in storage.ensure().values():
+        (name,) = ClientStore.open(url).feature_names
+        append_store(url, [csv(f"id,{name}\np3,5\n")], source={"ids": "id"})
+        assert ClientStore.open(url).rows(2, 3).tolist() == [[{"a": 10, "b": 50}[name]]]

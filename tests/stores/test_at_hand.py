@@ -222,3 +222,31 @@ def test_no_file_matches(tmp_path):
     source = {"path": f"{tmp_path}/hospital_*.csv"}
     with pytest.raises(StoreError, match=r"hospital_\*.csv: no file matches"):
         load_storage({"clients": {"a": {"source": source}}, "root": str(tmp_path)}).ensure()
+
+
+# -- masks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+@pytest.mark.parametrize("given", ["array", "rows", "blocks"])
+def test_what_a_mask_hides_is_missing(given, dtype, tmp_path):
+    url = str(tmp_path / "a.zarr")
+    hidden = np.ma.array(np.array([[1, -99], [2, 3]], dtype=dtype), mask=[[0, 1], [0, 0]])
+    forms = {
+        "array": lambda: hidden,
+        "rows": lambda: list(hidden),
+        "blocks": lambda: iter([hidden]),
+    }
+    with pytest.raises(StoreError, match=r"finite; got NaN or infinity in 1 of 2 rows"):
+        write_store(url, "a", forms[given](), ["p", "q"])
+    if given != "blocks":
+        write_store(url, "a", forms[given](), ["p", "q"], missing="keep")
+        np.testing.assert_array_equal(ClientStore.open(url).rows(0, 2), [[1, np.nan], [2, 3]])
+
+
+def test_masked_ids_and_labels_are_missing():
+    ids, labels = np.ma.array(["p", "q"], mask=[0, 1]), np.ma.array([1, 2], mask=[1, 0])
+    with pytest.raises(StoreError, match="every sample must have an id; 1 of 2 have none"):
+        write_store("memory://masked.zarr", "a", np.eye(2), ids)
+    with pytest.raises(StoreError, match="every sample must have a label; got none for 1 of 2"):
+        write_store("memory://masked.zarr", "a", np.eye(2), labels=labels)

@@ -85,6 +85,8 @@ def test_names_that_are_not_there(tmp_path, keys, match):
         ({"date_format": "%d.%m.%Y"}, "'date_format' means something to columns that 'dates'"),
         ({"date_format": {"a": "%Y"}, "dates": ["b"]}, "'date_format' has 'a', which 'dates'"),
         ({"censored": "double"}, "limit"),
+        ({"multiply": {"a": 2}, "categorical": ["a"]}, "'multiply' has 'a', which is no column"),
+        ({"multiply": {"a": 2}, "labels": "a"}, "'multiply' has 'a', which is no column"),
         ({"multiply": {"a": float("inf")}}, "finite"),
         ({"pivot": {"rows": "a", "names": "b", "values": "c"}, "dates": ["b"]}, "leave out"),
         ({"pivot": {"rows": "a", "names": "b"}}, "required"),

@@ -16,6 +16,7 @@ from daskfc.runs.outcome.csv_cells import csv_text, words_of
 from daskfc.runs.outcome.folder import RunFolder
 from daskfc.stores import ClientStore
 from daskfc.stores.building.looking import cells_at
+from daskfc.stores.sources.cells import as_ids
 
 _KEYS = "labels.keys.json"  # where clients share samples: the key of their pseudonyms, wrapped
 _NAMES = ("pseudonym", "sample_id")
@@ -179,18 +180,21 @@ def site_labels(
 def beside(clusters: pd.DataFrame, path: str) -> pd.DataFrame:
     """Return the table in a file with clusters in new columns, empty for rows of no sample.
 
-    Rows are found by the column that has the ids of all samples, as they are written.
+    Rows are found by the column that has the ids of all samples.
     """
     cells = cells_at(path)
-    ids = pd.Index(clusters["sample_id"].astype(str))
-    having = [name for name in cells.columns if ids.isin(cells[name].astype(str)).all()]
+    # stores of tables have ids without blanks around them; those of before differ by these perhaps
+    plain = as_ids if as_ids(clusters["sample_id"]).is_unique else _as_written
+    ids = pd.Index(plain(clusters["sample_id"]))
+    written = {name: plain(cells[name]) for name in cells.columns}
+    having = [name for name in cells.columns if ids.isin(written[name]).all()]
     if any(not cells[name].equals(cells[having[0]]) for name in having):
         raise InvalidInput(
             f"{path}: one column must have the ids of the {len(ids)} samples; {', '.join(having)} "
             "do, and differ. Leave out those that are no ids."
         )
     if not having:
-        most = max((int(ids.isin(cells[c].astype(str)).sum()) for c in cells.columns), default=0)
+        most = max((int(ids.isin(own).sum()) for own in written.values()), default=0)
         raise InvalidInput(
             f"{path}: a column must have the ids of the {len(ids)} samples; the best one has "
             f"{most}. Give the file that the store was made of."
@@ -202,9 +206,13 @@ def beside(clusters: pd.DataFrame, path: str) -> pd.DataFrame:
             f"{path}: a new column would have the name of one that is there, "
             f"{', '.join(double)}. Rename that."
         )
-    at = ids.get_indexer(pd.Index(cells[having[0]].astype(str)))
+    at = ids.get_indexer(pd.Index(written[having[0]]))
     found = fits.reindex(np.where(at >= 0, at, len(ids))).reset_index(drop=True)
     return pd.concat([cells, found], axis=1)
+
+
+def _as_written(column: pd.Series) -> pd.Series:
+    return column.astype(str)
 
 
 def _check_own(table: pd.DataFrame, at: np.ndarray, path: Path, store: ClientStore) -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.building.at_hand import Given, samples_at_hand, source_at
@@ -23,6 +24,7 @@ from daskfc.stores.layout.locations import local_path, resolve_url
 from daskfc.stores.layout.samples import Samples, stacked
 from daskfc.stores.layout.spelling import renumbered, spelt_alike
 from daskfc.stores.layout.staging import sweep
+from daskfc.stores.sources.cells import as_ids
 from daskfc.stores.sources.readers import open_source
 from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.clusters import cluster_names
@@ -50,7 +52,9 @@ def append_store(
     files : sequence of str
         Paths or URLs, or patterns of them, with the columns of the store in its order.
     source : mapping, optional
-        Columns of words, the mapping of words, and whether cells may be empty are the store's.
+        Columns of words, the mapping of words, whether cells may be empty, and what cells mean
+        (dates, date_format, na_values, censored, multiply) are the store's, by column, where not
+        given here.
     progress : callable, optional
         Called with rows done and rows in all, those of the old store included.
 
@@ -90,8 +94,12 @@ def append_store(
             "categorical": list(store.categories) or None,
             "missing": "keep" if store.missing else None,
             "words": store.attributes.get("words"),
+            **_cells_of(store, source or {}),
         }
         keys = {key: value for key, value in {**known, **(source or {})}.items() if value}
+        for key, own in known.items():
+            if isinstance(own, Mapping) and isinstance(keys.get(key), Mapping):
+                keys[key] = {**own, **keys[key]}
         sources = [source_at(file, keys) for file in files]
         names = [one.where for one in sources]
         new = stacked([open_source(one) for one in sources], names)
@@ -114,7 +122,9 @@ def append_samples(
     url : str
         URL or path of the store.
     features, sample_ids, labels, feature_names, dates
-        As in `write_store`; an array has the columns of the store, unless it names others.
+        As in `write_store`; an array has the columns of the store, unless it names others. Cells
+        of a file mean what they mean to `append_store`; numbers of an array or a table are taken
+        as they are, in the units of the store.
 
     Returns
     -------
@@ -135,7 +145,10 @@ def append_samples(
     3
     """
     with _alone(url) as store:
-        table = hasattr(features, "columns") or isinstance(features, str | os.PathLike)
+        file = isinstance(features, str | os.PathLike)
+        table = file or hasattr(features, "columns")
+        sides = {"ids": sample_ids, "labels": labels, "dates": dates}
+        cells = _cells_of(store, sides) if file else {}
         unnamed = feature_names is None and not table and not hasattr(features, "coords")
         samples = samples_at_hand(
             features,
@@ -143,12 +156,28 @@ def append_samples(
             labels=labels,
             columns=_names_for(features, store) if unnamed else feature_names,
             categorical=list(store.categories) or None if table else None,
-            dates=dates,
+            dates=cells.pop("dates", None) or dates,
             missing="keep" if store.missing else None,
             words=store.attributes.get("words") if table else None,
+            cells=cells,
             where=f"the new samples of client {store.name!r}",
         )
         return _grow(store, samples, "the new samples", labels is not None, None)
+
+
+def _cells_of(store: ClientStore, source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys by which the store's cells were read, for columns that new files have."""
+    sides = [source.get("ids"), source.get("labels"), *dict(source.get("pivot") or {}).values()]
+    there = {*store.feature_names, *(name for name in sides if isinstance(name, str))}
+    found = dict(store.attributes.get("cells", {}))
+    found["dates"] = source.get("dates") or [n for n in found.get("dates", ()) if n in there]
+    if not found["dates"]:
+        found.pop("date_format", None)
+    for key, own in found.items():
+        if isinstance(own, Mapping):
+            named = found["dates"] if key == "date_format" else there
+            found[key] = {name: rule for name, rule in own.items() if name in named}
+    return found
 
 
 def rows_of_before(store: ClientStore, digest: str) -> int:
@@ -209,6 +238,7 @@ def _grow(
     _check_columns(store, new, where)
     new = _with_labels(store, _with_ids(store, new, where), where, named)
     whole = stacked([_samples_of(store, new), new], [store.url, where])
+    whole = replace(whole, cells={})  # what the store recorded stays
     before = {"samples": store.n_samples, "content_digest": store.attributes["content_digest"]}
     past = store.attributes.get("appended", [])
     left_out = cluster_names(store)
@@ -303,7 +333,8 @@ def _with_ids(store: ClientStore, new: Samples, where: str) -> Samples:
                 "ones need them too. Name their column as 'ids' (--id)."
             )
         ids = np.array(numbered[store.n_samples :])
-    known = np.flatnonzero(np.isin(ids, there))
+    # those of tables have no blanks around them, which older stores kept
+    known = np.flatnonzero(np.isin(as_ids(pd.Series(ids)), as_ids(pd.Series(there))))
     if len(known):
         raise StoreError(
             f"{where}: samples must be new to the store of client {store.name!r}; "

@@ -20,7 +20,13 @@ from daskfc.naming import correction
 from daskfc.stores.building.labelled import array_of_table, samples_of_array
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.layout import default_names
-from daskfc.stores.layout.samples import Samples, blocks_of, encode_labels, ids_as_text
+from daskfc.stores.layout.samples import (
+    Samples,
+    blocks_of,
+    encode_labels,
+    ids_as_text,
+    unmasked,
+)
 from daskfc.stores.layout.spelling import Spelling, WordMap, word_map
 from daskfc.stores.sources.cells import Cells, words_of
 from daskfc.stores.sources.readers import open_source
@@ -61,16 +67,18 @@ def samples_at_hand(
     dates: Sequence[str] | None = None,
     missing: str | None = None,
     words: WordMap | None = None,
+    cells: Mapping[str, Any] | None = None,
     where: str = "the samples",
 ) -> Samples:
     """Return an array, list, table, DataArray, Dataset, sparse array or path as samples.
 
     `sample_ids` and `labels` are values or a column's name; ids default to an index other than 0,
-    1, ..., or a DataArray's coordinates. `columns` picks columns, or names those of an array.
+    1, ..., or a DataArray's coordinates. `columns` picks columns, or names those of an array, and
+    `cells` are further keys of a file's source.
     """
     kinds = {"categorical": categorical, "dates": dates, "missing": missing, "words": words}
     if isinstance(data, str | PathLike):
-        return _of_file(fspath(data), sample_ids, labels, columns, kinds)
+        return _of_file(fspath(data), sample_ids, labels, columns, {**kinds, **(cells or {})})
     if missing not in (None, "keep"):
         raise StoreError(f"{where}: missing must be 'keep' or None; got {missing!r}.")
     if isinstance(data, pd.DataFrame):
@@ -112,7 +120,8 @@ def samples_at_hand(
 
 def _as_array(data: Any, where: str) -> np.ndarray:
     try:
-        return np.asarray(data)
+        some = isinstance(data, list | tuple) and any(map(np.ma.isMaskedArray, data))
+        return unmasked(np.ma.array(data) if some else data)
     except ValueError:
         raise StoreError(
             f"{where}: all rows must have as many numbers; they differ. Mend the shorter ones."

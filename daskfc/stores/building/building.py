@@ -213,8 +213,8 @@ def write_shares(
 
 
 def _done_to(samples: Samples, view: str | None = None) -> dict[str, Any]:
-    """Return, for a store to record, the steps and words that made its values."""
-    done = {"steps": samples.steps(view), "words": samples.words}
+    """Return, for a store to record, the steps, words and keys that made its values."""
+    done = {"steps": samples.steps(view), "words": samples.words, "cells": samples.cells}
     return {key: value for key, value in done.items() if value}
 
 

@@ -15,13 +15,12 @@ from daskfc.stores.building.at_hand import source_at
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.locations import matching_files
 from daskfc.stores.layout.samples import reading
-from daskfc.stores.layout.spelling import Spelling
 from daskfc.stores.sources.cells import Fault
 from daskfc.stores.sources.guessing import ColumnGuess, guessed_columns, guessed_marks, keys_of
 from daskfc.stores.sources.readers import check_source, format_of, known_sources, open_source
 from daskfc.stores.sources.source import Source
 from daskfc.stores.sources.tables.csv import Csv
-from daskfc.stores.sources.tables.table import Table, whole
+from daskfc.stores.sources.tables.table import Table, spelling_of, whole
 
 _HEAD, _ROWS = 5, 8192  # ours: rows shown, and read at a time
 
@@ -94,7 +93,7 @@ def look_at(path: str, given: Mapping[str, Any] | None = None) -> FileLook:
         file.count()  # every line has all fields
         frame = whole(file, file.names, file.names)
         found = FileLook(source.where, kind, len(frame), {**where, **given}, frame.head(_HEAD))
-        found.columns = guessed_columns(frame, _spelling(source))
+        found.columns = guessed_columns(frame, spelling_of(source))
         found.place = file.place
         if source.pivot is None:
             found.keys = {**where, **keys_of(found.columns, given)}
@@ -139,7 +138,3 @@ def _with(source: SourceConfig, keys: Mapping[str, Any]) -> SourceConfig:
     told = {key: own for key, own in keys.items() if key not in ("path", "uri")}
     whole = {**source.model_dump(exclude_none=True), **told}
     return checked(SourceConfig, whole, source.where)
-
-
-def _spelling(source: SourceConfig) -> Spelling:
-    return Spelling(source.words or {}, source.decimal or ".", source.thousands)

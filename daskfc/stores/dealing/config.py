@@ -156,6 +156,9 @@ class _FileConfig(Section):
             raise ValueError("'words' means something to columns that 'categorical' names")
         if others := [name for name in columns if name not in (self.categorical or ())]:
             raise ValueError(f"'words' has {others[0]!r}, which 'categorical' does not name")
+        no_numbers = (self.ids, self.labels, *(self.categorical or ()))
+        if others := [name for name in self.multiply or () if name in no_numbers]:
+            raise ValueError(f"'multiply' has {others[0]!r}, which is no column of numbers")
         formats = self.date_format if isinstance(self.date_format, dict) else {}
         if self.date_format and not self.dates:
             raise ValueError("'date_format' means something to columns that 'dates' names")

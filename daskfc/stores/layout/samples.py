@@ -49,9 +49,10 @@ class Samples:
         Symmetric adjacency.
     views, present : tuple of View, ndarray of bool of shape (n_samples, n_views), optional
         No views for a table; `present` is False where blocks hold NaN, None if nothing is missing.
-    categories, words, missing, scaling : mappings, and missing a bool
-        The words that numbers in columns stand for, and the replacements that led to them; whether
-        blocks may hold NaN; the scaling of columns, by view, or under "".
+    categories, words, cells, missing, scaling : mappings, and missing a bool
+        The words that numbers in columns stand for, and the replacements that led to them; the keys
+        of a source that its cells were read by; whether blocks may hold NaN; the scaling of
+        columns, by view, or under "".
     """
 
     n_samples: int
@@ -67,6 +68,7 @@ class Samples:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: bool = False
     words: WordMap = field(default_factory=dict)
+    cells: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def unprepared(self) -> str:
@@ -149,9 +151,20 @@ def unprepared(categories: Collection[str], missing: bool) -> str:
     return ", and ".join([*words, *(["cells may be empty"] if missing else [])])
 
 
+def unmasked(values: Any) -> np.ndarray:
+    """Return an array in which NaN, or None among words, is where NumPy masks an entry."""
+    if not np.ma.is_masked(values):
+        return np.asarray(values)
+    numbers = values.dtype.kind in "biuf"
+    kind = values.dtype if values.dtype.kind == "f" else np.float64 if numbers else object
+    found = np.array(np.ma.getdata(values), dtype=kind)
+    found[np.ma.getmaskarray(values)] = np.nan if numbers else None
+    return found
+
+
 def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Return labels as int64, and sorted class words or None; raise for missing or fractions."""
-    array = np.asarray(values)
+    array = unmasked(values)
     if array.ndim == 2 and 1 in array.shape:
         array = array.ravel()
     if array.ndim != 1:
@@ -183,7 +196,7 @@ def _missing(array: np.ndarray) -> int:
 
 def ids_as_text(values: Any, where: str) -> np.ndarray:
     """Return ids as text; missing ids, floats and too long words raise StoreError."""
-    array = np.asarray(values)
+    array = unmasked(values)
     if array.ndim != 1:
         raise StoreError(
             f"{where}: sample ids must be one word or integer a sample; got shape "
@@ -257,6 +270,7 @@ def stacked(parts: Sequence[Samples], names: Sequence[str]) -> Samples:
         categories=words,
         missing=any(part.missing for part in parts),
         words=parts[-1].words,
+        cells=parts[-1].cells,
     )
 
 

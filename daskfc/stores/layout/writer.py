@@ -27,7 +27,7 @@ from daskfc.stores.layout.layout import (
 )
 from daskfc.stores.layout.locations import check_space, local_path, resolve_url, zarr_store
 from daskfc.stores.layout.rounding import ColumnRounding
-from daskfc.stores.layout.samples import ids_as_text
+from daskfc.stores.layout.samples import ids_as_text, unmasked
 from daskfc.stores.layout.staging import partial_name, put_in_place, remove, store_exists, sweep
 
 _SMALLER = np.dtype("float32")  # the type that is tried by default
@@ -278,7 +278,7 @@ class StoreWriter:
         StoreError
             For rows that do not fit, are not finite or that the stored type cannot hold.
         """
-        features = np.asarray(features)
+        features = unmasked(features)
         ids = ids_as_text(sample_ids, f"client {self.name!r}")
         rows = len(features)
         if features.ndim != 2 or features.shape[1] != self._shape[1]:

@@ -23,7 +23,16 @@ _DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}.*|\d{1,2}[./-]\d{1,2}[./-]\d{2,
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?")
 _COMMA = re.compile(r"[+-]?\d*,\d+")
 _BOUND = re.compile(r"([<>≤≥]=?)\s*([+-]?[\d.,' ]+)")
-_MISSING = frozenset("? - -- . .. * ! missing unknown none nil n.a. n.d. n/d".split())
+
+GAPS = (
+    *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NULL", "null", "None"),
+    *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
+"""Cells of numbers and dates that are empty, as pandas has them; among words, only the first is."""
+
+_MISSING = frozenset(
+    [*"? - -- . .. * ! missing unknown nil n.a. n.d. n/d".split(), *map(str.lower, GAPS[1:])]
+)
 
 
 class MissingValues(StoreError):
@@ -104,9 +113,9 @@ class Cells:
             number = {word: float(i) for i, word in enumerate(self.words[name])}
             column = _spelt(column, self.spelling).map(number).astype(np.float64)
         elif name in self.dates:
-            column = self._days(column, start)
+            column = self._days(_without_gaps(column), start)
         elif not pd.api.types.is_numeric_dtype(column.dtype):
-            column = self._read(column, start)
+            column = self._read(_without_gaps(column), start)
         if name in self.multiply:
             column = column * self.multiply[name]
         return self._typed(column, start)
@@ -138,14 +147,17 @@ class Cells:
         own = by_column(self.date_format, str(column.name))
         if column.dtype.kind == "M":
             found = column
-        elif pd.api.types.infer_dtype(column, skipna=True) in ("date", "datetime"):
-            found = pd.to_datetime(column, utc=True)
         else:
             text = as_text(column)
-            found = pd.to_datetime(text, format=own or "ISO8601", errors="coerce", utc=True)
+            text = text.mask(text.str.lower().isin(["now", "today"]))  # of this day, to pandas
+            found = (
+                pd.to_datetime(column, errors="coerce", utc=True)
+                if pd.api.types.infer_dtype(column, skipna=True) in ("date", "datetime")
+                else pd.to_datetime(text, format=own or "ISO8601", errors="coerce", utc=True)
+            )
             self._check(
                 column,
-                found.isna() & text.notna(),
+                found.isna() & as_text(column).notna(),
                 start,
                 f"dates must be written as {'2026-03-31' if own is None else own}, "
                 f"{'with or without a time' if own is None else 'as source.date_format says'}; "
@@ -155,7 +167,7 @@ class Cells:
             )
         if getattr(found.dt, "tz", None) is not None:
             found = found.dt.tz_convert("UTC").dt.tz_localize(None)
-        return (found - pd.Timestamp(0)) / _DAY
+        return (found - pd.Timestamp(0).as_unit("s")) / _DAY  # nanoseconds end in 2262
 
     def _at(self, row: int, name: str) -> str:
         return f"{self.path}: {self.place(row)}, column {name!r}:"
@@ -239,6 +251,15 @@ def is_date(word: str) -> bool:
 def is_bound(word: str) -> bool:
     """Return whether a word looks like a limit, such as <30."""
     return _BOUND.fullmatch(word) is not None
+
+
+def _without_gaps(column: pd.Series) -> pd.Series:
+    """Return cells of numbers or dates, empty where a word says so."""
+    if column.dtype.kind != "O":  # numbers or times
+        return column
+    found = column.copy()
+    found[as_text(column).isin(GAPS)] = None
+    return found
 
 
 def is_gap(word: str) -> bool:
@@ -336,6 +357,11 @@ def as_text(column: pd.Series) -> pd.Series:
         column = column.astype("Int64")  # whole numbers that gaps made floats: 1, not 1.0
     text = column.astype("string").str.strip()
     return text.mask(text == "").astype(object)
+
+
+def as_ids(column: pd.Series) -> pd.Series:
+    """Return ids as text in NFC without blanks around it, missing where nothing is left."""
+    return as_text(column).str.normalize("NFC")
 
 
 def _numpy_type(dtype: Any) -> np.dtype[Any]:

@@ -18,7 +18,7 @@ import fsspec
 import pandas as pd
 
 from daskfc.stores.layout.spelling import Spelling
-from daskfc.stores.sources.cells import as_text, is_bound, is_date, is_gap, numbers_of
+from daskfc.stores.sources.cells import GAPS, as_text, is_bound, is_date, is_gap, numbers_of
 
 _BYTES, _LINES = 2**20, 500  # ours: what the marks are guessed from
 _MOSTLY = 0.8  # ours: the share of a column's cells that decide what it is
@@ -126,16 +126,29 @@ def _guess(column: pd.Series, spelling: Spelling) -> ColumnGuess:
     codes = sorted({word for word in words.unique() if is_gap(word)})
     words = words[~words.isin(codes)]
     guess = ColumnGuess(name, "words", len(text) - len(words), codes)
+    _kind(guess, column, words, spelling)
+    if guess.kind != "words":
+        guess.codes = [code for code in guess.codes if code not in GAPS]
+    elif own := [code for code in codes if any(map(str.isalpha, code))]:
+        guess.doubts.append(
+            f"{', '.join(map(repr, own))} may be words as others are: leave them out of "
+            "source.na_values then"
+        )
+    return guess
+
+
+def _kind(guess: ColumnGuess, column: pd.Series, words: pd.Series, spelling: Spelling) -> None:
+    """Say what a column is, and all that follows from it."""
     if not len(words):
         guess.kind = "empty"
-        return guess
+        return
     if column.dtype.kind == "M":
         guess.kind = "date"
-        return guess
+        return
     if words.map(is_date).mean() >= _MOSTLY:  # first: 03.02.2025 is a number with groups of digits
         guess.kind = "date"
         _date_format(guess, words)
-        return guess
+        return
     numbers = numbers_of(words, spelling)
     bounds = words[numbers.isna()].map(is_bound).astype(bool)
     share = (numbers.notna().sum() + bounds.sum()) / len(words)
@@ -144,7 +157,6 @@ def _guess(column: pd.Series, spelling: Spelling) -> ColumnGuess:
         _doubt_numbers(guess, numbers.dropna())
     elif words.nunique() > min(_MOST_WORDS, max(2, len(words) // 2)):
         guess.kind = "text"
-    return guess
 
 
 def _doubt_numbers(guess: ColumnGuess, numbers: pd.Series) -> None:
@@ -183,6 +195,8 @@ def _date_format(guess: ColumnGuess, words: pd.Series) -> None:
         other = best.replace("%d/%m", "%m/%d")
         if other != best and shares[other] == shares[best]:
             guess.doubts.append(f"days may be months: {other} fits as well")
+        if "%y" in best:
+            guess.doubts.append("years of two digits are 1969 to 2068: 45 is 2045, not 1945")
 
 
 def keys_of(guesses: list[ColumnGuess], given: Mapping[str, Any]) -> dict[str, Any]:

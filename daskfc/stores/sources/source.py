@@ -72,4 +72,8 @@ def pick_name(
         raise StoreError(
             f"{where}: source.{key} must be one of {', '.join(there[:12])}; got {asked!r}."
         )
+    if there.count(asked) > 1:
+        raise StoreError(
+            f"{where}: names must differ; {asked!r} of source.{key} comes twice. Rename one."
+        )
     return asked

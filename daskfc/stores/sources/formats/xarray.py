@@ -14,7 +14,7 @@ from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.layout.layout import default_names
 from daskfc.stores.layout.locations import filesystem
 from daskfc.stores.layout.samples import Samples, encode_labels, ids_as_text
-from daskfc.stores.sources.source import from_extra
+from daskfc.stores.sources.source import from_extra, pick_name
 from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Held, Table, TableFile, listed
 
 
@@ -72,11 +72,8 @@ class Xarray(Table):
                 values = _variable(data, source.labels, source, "labels").to_numpy()
                 labels, classes = encode_labels(values, f"{source.file}:{source.labels}")
             n_samples = int(array.sizes[sample])
-        if strangers := [name for name in source.columns or () if name not in names]:
-            raise StoreError(
-                f"{source.file}: the column {strangers[0]!r} named by the source is not there; the "
-                f"columns are {listed(names)}."
-            )
+        for wanted in source.columns or ():
+            pick_name(wanted, (), list(names), source.file, "columns")
         at = [names.index(name) for name in source.columns or names]
 
         def blocks(rows: int) -> Iterator[np.ndarray]:

@@ -16,10 +16,10 @@ import pandas as pd
 
 from daskfc.errors import StoreError
 from daskfc.stores.dealing.config import SourceConfig
+from daskfc.stores.sources.cells import GAPS
 from daskfc.stores.sources.tables.table import KEYS_OF_TABLES, Table, TableFile, check_names
 
 _OTHER_DELIMITERS = {";": "';'", "\t": "a tab", "|": "'|'"}
-_REAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+[eE][+-]?\d+|\d+\.\d*[eE][+-]?\d+)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -32,6 +32,14 @@ class Csv(Table):
     def file(self, source: SourceConfig) -> TableFile:
         """Read the first line."""
         return CsvFile(source)
+
+
+def _are_samples(names: list[str]) -> bool:
+    """Return whether names are numbers, and neither years nor 0, 1, ... as programs number them."""
+    if not all(_NUMBER.fullmatch(name) for name in names):
+        return False
+    counted = re.fullmatch("[01]|(19|20)[0-9]{2}", names[0])
+    return not (counted and names == [str(int(names[0]) + i) for i in range(len(names))])
 
 
 def _with_mark(encoding: str) -> str:
@@ -68,6 +76,7 @@ class CsvFile(TableFile):
             "header": 0 if self._headed else None,
             "names": self.names,
             "index_col": False,
+            "keep_default_na": False,
             "low_memory": False,  # or one column of a chunk may have words and numbers
         }
 
@@ -86,8 +95,7 @@ class CsvFile(TableFile):
             ", or set source.header: false where no line has names",
         )
         check_names(names, source, line, way_out)
-        numbers = all(_NUMBER.fullmatch(name.strip()) for name in names)
-        if source.header is None and numbers and any(_REAL.fullmatch(n.strip()) for n in names):
+        if source.header is None and _are_samples([name.strip() for name in names]):
             raise StoreError(
                 f"{path}: the first line must name the columns; it holds numbers only, as a line "
                 "of samples does. Set source.header: false, or true where these are names."
@@ -113,7 +121,8 @@ class CsvFile(TableFile):
         """Yield columns as pandas reads them."""
         # pandas would read 110.0 as 1100 where points group digits, so `Cells` reads those numbers
         of_text = columns if self._grouped else [name for name in columns if name in text]
-        options = {**self.options, "dtype": dict.fromkeys(of_text, str)}
+        gaps = {name: [""] if name in of_text else list(GAPS) for name in columns}
+        options = {**self.options, "dtype": dict.fromkeys(of_text, str), "na_values": gaps}
         with pd.read_csv(self.path, usecols=list(columns), chunksize=rows, **options) as chunks:
             for chunk in chunks:
                 yield chunk[list(columns)]

@@ -29,7 +29,14 @@ class Excel(Table):
                     f"{source.sheet!r}. Correct it."
                 )
             names = there if source.sheet is None else [source.sheet]
-            sheets = pd.read_excel(book, sheet_name=names, header=None, dtype=object)
+            sheets = pd.read_excel(
+                book,
+                sheet_name=names,
+                header=None,
+                dtype=object,
+                keep_default_na=False,
+                na_values=["", "#N/A"],  # the second is an error of a formula, and no word
+            )
         held = {name: cells for name, cells in sheets.items() if cells.notna().to_numpy().any()}
         if len(held) != 1:
             raise StoreError(

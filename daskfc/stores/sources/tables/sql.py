@@ -55,11 +55,11 @@ def _batches(kind: str, connection: Any, query: str) -> Iterator[pd.DataFrame]:
         yield from _of_rows(kind, connection, query)
         return
     result = connection.execute(query)
-    frame = result.fetch_df_chunk(BATCH // _VECTOR)
-    yield frame
-    while len(frame):
+    names, more = [column[0] for column in result.description], True
+    while more:
         frame = result.fetch_df_chunk(BATCH // _VECTOR)
-        yield frame
+        more = len(frame) > 0
+        yield frame.set_axis(names, axis=1)  # DuckDB's own frames rename what comes twice
 
 
 def _of_rows(kind: str, connection: Any, query: str) -> Iterator[pd.DataFrame]:

@@ -18,9 +18,11 @@ from daskfc.stores.sources.cells import (
     WHOLE,
     Cells,
     Fault,
+    as_ids,
     as_text,
     by_column,
     check_digits,
+    numbers_of,
     words_of,
 )
 from daskfc.stores.sources.source import Source
@@ -29,6 +31,8 @@ KEYS_OF_TABLES = frozenset(
     "columns labels ids categorical dates date_format missing words na_values censored multiply "
     "rename pivot".split()
 )
+_OF_CELLS = ("dates", "date_format", "na_values", "censored", "multiply")  # a store records them
+_UNNAMED = re.compile(r"__index_level_\d+__")  # an index of pandas in parquet and feather
 _ROWS = 65536  # ours: read at a time where all of a few columns are wanted
 
 
@@ -125,7 +129,9 @@ class Table(Source):
         file = self.file(source)
         check_names(file.names, source)
         if source.rename or source.na_values:
-            return _Told(file, source.file, source.rename or {}, source.na_values)
+            return _Told(
+                file, source.file, source.rename or {}, source.na_values, spelling_of(source)
+            )
         return file
 
     def open(self, source: SourceConfig) -> Samples:
@@ -158,7 +164,9 @@ class Table(Source):
         samples = replace(cells, words=words).samples(
             n_samples, columns, lambda rows: file.frames(columns, rows, text)
         )
-        return replace(samples, labels=labels, classes=classes, sample_ids=ids)
+        told = {key: getattr(source, key) for key in _OF_CELLS}
+        told = {key: own for key, own in told.items() if own is not None}
+        return replace(samples, labels=labels, classes=classes, sample_ids=ids, cells=told)
 
 
 def cells_of(source: SourceConfig, file: TableFile, faults: list[Fault] | None = None) -> Cells:
@@ -170,12 +178,17 @@ def cells_of(source: SourceConfig, file: TableFile, faults: list[Fault] | None =
         {},
         source.dates or (),
         source.missing == "keep",
-        Spelling(source.words or {}, source.decimal or ".", source.thousands),
+        spelling_of(source),
         source.date_format,
         source.censored,
         source.multiply or {},
         faults,
     )
+
+
+def spelling_of(source: SourceConfig) -> Spelling:
+    """Return how a source spells words and numbers."""
+    return Spelling(source.words or {}, source.decimal or ".", source.thousands)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -194,8 +207,12 @@ def check_names(
             f"{path}: columns must have different names; {twice[0]!r} comes twice{where}. Rename "
             f"one of them{way_out}."
         )
-    if source.columns is None and any(not name.strip() for name in names):
-        number = next(i for i, name in enumerate(names, start=1) if not name.strip())
+    if source.columns is not None or source.pivot is not None:
+        return
+    told = (source.ids, source.labels, *(source.rename or ()))
+    for number, name in enumerate(names, start=1):
+        if name in told or not (name.strip() == "" or _UNNAMED.fullmatch(name)):
+            continue
         raise StoreError(
             f"{path}: every column must have a name; column {number} of {len(names)} has none, "
             "as row numbers that a program added. Name it, or list the features in "
@@ -211,6 +228,7 @@ class _Told(TableFile):
     path: str
     rename: dict[str, str]
     gaps: Any
+    spelling: Spelling
     names: Sequence[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -245,16 +263,20 @@ class _Told(TableFile):
         for frame in self.file.frames(own, rows, of_text):
             named = frame.set_axis(list(columns), axis=1)
             if self.gaps:
-                named = named.apply(lambda one: _emptied(one, by_column(self.gaps, one.name) or ()))
+                named = named.apply(
+                    lambda one: _emptied(one, by_column(self.gaps, one.name) or (), self.spelling)
+                )
             yield named
 
 
-def _emptied(column: pd.Series, codes: Collection[str]) -> pd.Series:
-    """Return a column without the cells that are one of the codes, as numbers or as words."""
-    numbers = pd.to_numeric(pd.Series(list(codes)), errors="coerce").dropna()
+def _emptied(column: pd.Series, codes: Collection[str], spelling: Spelling) -> pd.Series:
+    """Return a column without the cells that are one of the codes: numbers, times or words."""
+    written = pd.Series(list(codes), dtype=object).str.strip()
+    # as the file writes numbers, or as YAML does
+    numbers = numbers_of(written, spelling).fillna(pd.to_numeric(written, errors="coerce")).dropna()
     if pd.api.types.is_numeric_dtype(column.dtype):
         if column.dtype.kind not in "iu":
-            coded = column.isin(numbers)
+            coded = _are_numbers(column, numbers)
             return column.mask(coded) if coded.any() else column
         # in float64 two numbers of many digits may be one
         whole = [int(code) for code in map(str, codes) if re.fullmatch(WHOLE, code.strip())]
@@ -263,11 +285,24 @@ def _emptied(column: pd.Series, codes: Collection[str]) -> pd.Series:
             return column
         return column.astype(with_gaps(column.dtype.name.lower())).mask(coded)
     text = as_text(column)
-    values = pd.to_numeric(text, errors="coerce")
-    coded = text.isin([*map(str, codes)]) | (values.isin(numbers) & (values.abs() < 1 << 53))
+    if pd.api.types.infer_dtype(column, skipna=True).startswith("date"):
+        times = pd.to_datetime(written, format="ISO8601", errors="coerce", utc=True)
+        own = pd.to_datetime(column, errors="coerce", utc=True)
+        coded = own.notna() & own.isin(times)
+    else:
+        values = numbers_of(text, spelling)
+        coded = text.isin(written) | (_are_numbers(values, numbers) & (values.abs() < 1 << 53))
     found = column.copy()
     found[coded] = None  # pandas 2.2 warns where `mask` does so
     return found
+
+
+def _are_numbers(column: pd.Series, numbers: pd.Series) -> pd.Series:
+    """Return which cells are one of the numbers, but for the last digit of their type."""
+    kind = "float32" if column.dtype.name.lower() == "float32" else "float64"
+    cells = column.to_numpy(dtype=kind, na_value=np.nan)
+    alike = [np.isclose(cells, one, rtol=1e-15, atol=0) for one in numbers.to_numpy(dtype=kind)]
+    return pd.Series(np.any(alike, axis=0) if alike else False, index=column.index)
 
 
 def _pivoted(file: TableFile, source: SourceConfig) -> TableFile:
@@ -287,6 +322,7 @@ def _pivoted(file: TableFile, source: SourceConfig) -> TableFile:
             f"{empty} of {len(frame)} lack it. Fill in {pivot.rows!r} and {pivot.names!r}, or "
             "leave these rows out."
         )
+    order = frame[pivot.rows].unique()  # as samples are first seen; measurements as all sites can
     frame = frame.dropna()
     again = int(frame.duplicated(sides).sum())
     if again and pivot.several is None:
@@ -296,8 +332,8 @@ def _pivoted(file: TableFile, source: SourceConfig) -> TableFile:
             "last, min or max."
         )
     table = frame.groupby(sides, sort=False)["value"].agg(pivot.several or "first").unstack()
-    order = frame[pivot.rows].unique()  # as samples are first seen; measurements as all sites can
-    table = table.loc[order, sorted(table.columns)].rename_axis(columns=None).reset_index()
+    table = table.reindex(order)[sorted(table.columns)].rename_axis(pivot.rows).reset_index()
+    table.columns.name = None
     return Held(table, [f"sample {row + 1}" for row in range(len(table))])
 
 
@@ -333,13 +369,14 @@ def _side_columns(side: pd.DataFrame, source: SourceConfig) -> tuple[Any, ...]:
         labels, classes = encode_labels(values, f"{source.file}:{source.labels}")
     if source.ids is not None:
         column = side[source.ids]
-        missing = int(column.isna().sum())
+        named = as_ids(column)
+        missing = int(named.isna().sum())
         if missing:
             raise StoreError(
                 f"{source.file}: {missing} samples have no id in column {source.ids!r}."
             )
         check_digits(column, f"{source.file}: column {source.ids!r}")
-        ids = (as_text(column) if column.dtype.kind == "f" else column).to_numpy().astype(str)
+        ids = named.to_numpy().astype(str)
     return labels, classes, ids
 
 
