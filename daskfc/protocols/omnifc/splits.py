@@ -33,6 +33,20 @@ def check_split(
         )
 
 
+def check_start(start: str, split: str, reveal: str, distances: str) -> None:
+    """Refuse to go on from a last fit whose distances nobody keeps, before anything runs."""
+    if start == "last" and (split, reveal) != ("samples", "distances"):
+        raise InvalidInput(
+            "with start='last' clients of OmniFC hold samples and its server distances; got "
+            f"split={split!r} and reveal={reveal!r}. Leave 'start' out."
+        )
+    if start == "last" and distances == "blocks":
+        raise InvalidInput(
+            "with start='last' OmniFC keeps distances to landmarks, of which distances='blocks' "
+            "has none. Use distances='exact'."
+        )
+
+
 def held_by(columns: Mapping[str, Sequence[str]], split: str, balance: bool = False) -> Held | None:
     """Return which clients have the same columns; None where all have."""
     if split == "samples":
@@ -54,11 +68,18 @@ def check_stores(stores: Mapping[str, ClientStore], split: str, clusterer: Clust
     if split == "samples":
         check_unique(stores)
     n = sum(stores[name].n_samples for name in with_all_samples(columns, split))
-    check_neighbours(clusterer, n, sum(map(len, {tuple(own) for own in columns.values()})))
+    check_enough(clusterer, n, sum(map(len, {tuple(own) for own in columns.values()})))
 
 
-def check_neighbours(clusterer: Clusterer, n: int, n_features: int) -> None:
-    """Refuse a graph of more neighbours than there are samples."""
+def check_enough(
+    clusterer: Clusterer, n: int, n_features: int, n_clusters: int | None = None
+) -> None:
+    """Refuse more clusters, and a graph of more neighbours, than there are samples."""
+    if n_clusters is not None and n_clusters > n:
+        raise InvalidInput(
+            f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; got "
+            f"{n_clusters}. Lower it or add samples."
+        )
     most = clusterer.graph_neighbors + 1
     if clusterer.needs(n, n_features) == "neighbours" and most > n:
         raise InvalidInput(
