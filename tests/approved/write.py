@@ -32,6 +32,12 @@ MATTERS = {
             "daskfc.secure.distances.parties.party.answer_",
             "daskfc.secure.distances.parties.server.decode_",
             "daskfc.secure.distances.routes.divided.",
+            "daskfc.secure.distances.routes.last_fit.",
+            "daskfc.secure.distances.routes.rows.encode_quantised",
+        ),
+        "start": (
+            "daskfc.secure.distances.routes.last_fit.",
+            "daskfc.secure.distances.routes.rows.encode_quantised",
         ),
         "split": (
             "daskfc.secure.distances.parties.by_columns.columns_apart",
@@ -45,7 +51,12 @@ MATTERS = {
             "daskfc.secure.sums.centre.sum_of_rows",
         ),
     },
-    "FedSC": {"averaging": _OTHER_SUMS},
+    "FFCM": {
+        "start": tuple(
+            f"daskfc.baselines.centers.ffcm.{step}_centers" for step in ("find", "keep", "last")
+        )
+    },
+    "FedSC": {"averaging": _OTHER_SUMS, "start": ("daskfc.protocols.fedsc.start.",)},
     "FederatedGaussianMixture": {"averaging": _OTHER_SUMS},
     "FederatedKMeans": {
         "averaging": _OTHER_SUMS,

@@ -24,7 +24,7 @@ from daskfc.secure.distances.routes.last_fit import SinceLast
 from daskfc.secure.distances.routes.new_panels import NewPanel, new_panels, panels_of_columns
 from daskfc.secure.distances.routes.search import LandmarkSearch
 from daskfc.secure.distances.sizing.memory import NOBODY, Reader
-from daskfc.secure.distances.sizing.sizing import Sizing
+from daskfc.secure.distances.sizing.sizing import COLUMN_ROWS, Sizing
 from daskfc.stores import ClientStore
 
 _ANY = 0.5  # tolerance of a grid that is chosen by the distance that it resolves
@@ -412,9 +412,17 @@ class SecureDistances:
     ) -> tuple[LandmarkSearch, Local[LandmarkEmbedding]]:
         """Return the search for landmarks, and its embedding, once it is over."""
         search = LandmarkSearch(
-            self.federation, self.plan, self._evaluation, self.sizing, self.n_samples,
-            self.n_features, self._encode, keeps=keeps, since=self.since,
-        )  # fmt: skip
+            self.federation,
+            self.plan,
+            self._evaluation,
+            self.n_samples,
+            self.n_features,
+            self._encode,
+            self.sizing.landmarks,
+            COLUMN_ROWS,
+            keeps=keeps,
+            since=self.since,
+        )
         return search, search.run(embedding)
 
     def to_new_samples(

@@ -3,15 +3,19 @@
 import os
 import shutil
 import signal
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from daskfc import Federation
-from daskfc.errors import InvalidInput, PartyError
+from daskfc import Federation, Prepare
+from daskfc.coding import ResidueSystem
+from daskfc.errors import InvalidInput, PartyError, StoreError
 from daskfc.federation import CALLER
 from daskfc.protocols import OmniFC
+from daskfc.secure.distances import Columns, RowPlan
 from daskfc.secure.distances.routes import last_fit
 from daskfc.secure.distances.routes.last_fit import KeptFit
 from daskfc.site import Policy, RunRequest
@@ -39,10 +43,6 @@ def rows_of(n, **options):
     return {f"client-{i}": some_rows(n, i, **options) for i in range(N_CLIENTS)}
 
 
-def ids(client, n):
-    return [f"{client}/new-{i}" for i in range(n)]
-
-
 def night(stores, kept, *models):
     """Fit with what earlier nights kept, on new processes; return the models as they are then."""
     with Federation.local(stores) as federation:
@@ -59,23 +59,28 @@ def fits(spec):
     return last(**spec), OmniFC(**spec)
 
 
-def grow(folder, base, new):
+def grow(folder, base, new, night=0):
     """Copy stores, and append rows to some."""
     for client, url in base.items():
         shutil.copytree(url, Path(folder) / f"{client}.zarr")
     stores = {client: str(Path(folder) / f"{client}.zarr") for client in base}
     for client, X in new.items():
-        append_samples(stores[client], X, sample_ids=ids(client, len(X)))
+        append_samples(
+            stores[client], X, sample_ids=[f"{client}/{night}/{i}" for i in range(len(X))]
+        )
     return stores
 
 
 def shared(model):
-    """How many rows of each client the evaluators got."""
-    found = dict.fromkeys(model._contract.clients, 0)
+    """How many rows of each client an evaluator got, that is sent residues and no key."""
+    found = Counter()
     for row in model.ledger_:
-        if row.message == "CodedRows" and row.shapes["residues"][1]:
-            found[row.sender] += row.shapes["residues"][1]
-    return found
+        if row.message == "CodedRows":
+            found[row.sender, row.receiver] += row.shapes["residues"][1]
+    of_client = Counter()
+    for (sender, _), n in found.items():
+        of_client[sender] = max(of_client[sender], n)
+    return of_client
 
 
 def equal(a, b):
@@ -104,66 +109,72 @@ def test_nothing_of_it_without_being_asked():
     assert OmniFC(3).start == "anew"
 
 
-@pytest.mark.parametrize("clients", [["client-2"], [f"client-{i}" for i in range(N_CLIENTS)]])
-def test_labels_are_those_of_a_full_fit(first, kept, tmp_path, clients):
-    stores = grow(tmp_path, first[0], {c: some_rows(1, 50 + i) for i, c in enumerate(clients)})
-    models = night(stores, kept, *(m for spec in SPECS.values() for m in fits(spec)))
-    for going_on, anew in zip(models[::2], models[1::2], strict=True):
-        equal(going_on, anew)
-        assert going_on.choices["start"] == KEPT.format(len(clients))
-        assert "start" not in anew.choices
-        some = shared(going_on)
-        landmarks = sum(some.values()) // evaluators(going_on) - len(clients)
-        assert N_FEATURES < landmarks < 40
-        assert sum(shared(anew).values()) == evaluators(anew) * (4 * 60 + len(clients))
-
-
-def evaluators(model):
-    """How many evaluators get whole shares, and no key of a stream in their place."""
-    return model._fitted.distances.code.n_evaluators - model._fitted.distances.code.n_colluding
-
-
-def test_night_after_night(first, kept, tmp_path):
-    stores, spec = first[0], SPECS["dbscan"]
-    for n in range(3):
-        folder = tmp_path / str(n)
+def test_labels_are_those_of_a_full_fit(first, kept, tmp_path):
+    """New samples at one client, and in the next night at all."""
+    stores, landmarks = first[0], set()
+    for clients in (["client-2"], [f"client-{i}" for i in range(N_CLIENTS)]):
+        folder = tmp_path / str(len(clients))
         folder.mkdir()
-        new = {f"client-{n}": some_rows(2, 70 + n)} if n < 2 else {}
-        stores = grow(folder, stores, new)
-        models = night(stores, kept, *fits(spec))
-        equal(*models)
-        assert models[0].choices["start"] == KEPT.format(2 * len(new))
+        new = {c: some_rows(2, 50 + i) for i, c in enumerate(clients)}
+        stores = grow(folder, stores, new, night=len(clients))
+        models = night(stores, kept, *(m for spec in SPECS.values() for m in fits(spec)))
+        for going_on, anew in zip(models[::2], models[1::2], strict=True):
+            equal(going_on, anew)
+            assert going_on.choices["start"] == KEPT.format(2 * len(clients))
+            assert "start" not in anew.choices
+            landmarks.add(sum(shared(going_on).values()) - 2 * len(clients))
+            assert sum(shared(anew).values()) == len(anew.labels_)
+        told = {row.message for row in models[0].ledger_ if row.receiver == CALLER}
+        assert told == {
+            "ClusterReport", "DecodedBlock", "LabelledSamples", "LandmarkStatus", "LastFit",
+            "PointsStatus", "PublicPlan",
+        }  # fmt: skip
+        (row,) = (row for row in models[0].ledger_ if row.message == "LastFit")
+        assert row.shapes["samples"] == [N_CLIENTS]
+        assert row.shapes["rounds"][0] < 5
+    assert N_FEATURES < min(landmarks)
+    assert max(landmarks) < 40
+    assert all(path.stat().st_mode & 0o077 == 0 for path in Path(kept).iterdir())
 
 
-def test_a_row_that_changed_is_noticed(first, kept, tmp_path):
+def test_rows_that_changed_or_went_are_noticed(first, kept, tmp_path):
     rows = rows_of(60)
     rows["client-1"][7, 2] += 0.25
+    rows["client-3"] = rows["client-3"][:-1]
     models = night(stores_of(tmp_path, rows), kept, *fits(SPECS["dbscan"]))
     equal(*models)
-    said = models[0].choices["start"]
-    assert said.startswith("all anew: the first samples of client-1 are not those of the last fit")
+    said = "all anew: the first samples of client-1, client-3 are not those of the last fit"
+    assert models[0].choices["start"].startswith(said)
     assert shared(models[0]) == shared(models[1])
 
 
-def test_a_row_that_went_is_noticed(first, kept, tmp_path):
-    rows = rows_of(60)
-    rows["client-1"] = rows["client-1"][:-1]
-    models = night(stores_of(tmp_path, rows), kept, *fits(SPECS["k-means"]))
-    equal(*models)
-    assert "the first samples of client-1 are" in models[0].choices["start"]
+def test_what_is_not_alike_uses_nothing(first, kept):
+    """Other parameters, another seed, other preparation."""
+    k_means = SPECS["k-means"]
+    with Federation.local(first[0]) as federation:
+        federation.results = str(kept)
+        for other in ({**k_means, "n_clusters": 4}, {**k_means, "random_state": 1}):
+            said = last(**other).fit(federation).choices["start"]
+            assert "kept none of a fit like this one" in said
+        federation.preparation = Prepare("standardise").fit(federation)
+        models = [model.fit(federation) for model in fits(k_means)]
+        equal(*models)
+        assert models[0].choices["start"].endswith("or are prepared or centred otherwise")
+        again = last(**k_means).fit(federation)
+        assert again.choices["start"] == KEPT.format(0)
+        federation.results = None
+        with pytest.raises(PartyError, match="no folder in which a result outlives its run"):
+            last(**k_means).fit(federation)
 
 
-def test_another_clients_or_parameters_use_nothing(first, kept, tmp_path):
-    stores = dict(first[0])
-    others = last(n_clusters=4, clusterer="k-means"), last(**SPECS["k-means"], random_state=1)
-    for model in night(stores, kept, *others):
-        assert "kept none of a fit like this one" in model.choices["start"]
-    stores.update(stores_of(tmp_path, {"client-9": some_rows(3, 9)}))
+def test_another_client_begins_anew(first, kept, tmp_path):
+    stores = {**first[0], **stores_of(tmp_path, {"client-9": some_rows(3, 9)})}
     models = night(stores, kept, *fits(SPECS["k-means"]))
     equal(*models)
     assert "kept none of a fit like this one" in models[0].choices["start"]
 
 
+@pytest.mark.long
 def test_samples_beyond_the_range_begin_anew(first, kept, tmp_path):
     stores = grow(tmp_path, first[0], {"client-0": some_rows(1, 3) + 40})
     models = night(stores, kept, *fits(SPECS["dbscan"]))
@@ -171,21 +182,20 @@ def test_samples_beyond_the_range_begin_anew(first, kept, tmp_path):
     assert models[0].choices["start"].startswith("all anew: the samples' range or grid")
 
 
-@pytest.mark.parametrize("name", ["dbscan", "k-means"])
-def test_samples_outside_of_the_landmarks_span_have_all_shared_out(tmp_path, name):
+def test_samples_outside_of_the_landmarks_span_have_all_shared_out(tmp_path):
     """A column that was constant before: landmarks lie in the others alone."""
     rows = rows_of(40)
     for X in rows.values():
         X[:, -1] = 1.0
     (tmp_path / "before").mkdir()
     stores = stores_of(tmp_path / "before", rows)
-    night(stores, tmp_path / "kept", last(**SPECS[name]))
+    two = SPECS["dbscan"], SPECS["k-means"]
+    night(stores, tmp_path / "kept", *(last(**spec) for spec in two))
     grown = grow(tmp_path, stores, {"client-3": some_rows(2, 5)})
-    models = night(grown, tmp_path / "kept", *fits(SPECS[name]))
-    equal(*models)
-    assert models[0].choices["start"].endswith("mixture of the landmarks: all were shared out")
-    again = night(grown, tmp_path / "kept", last(**SPECS[name]))
-    assert again[0].choices["start"] == KEPT.format(0)
+    models = night(grown, tmp_path / "kept", *(m for spec in two for m in fits(spec)))
+    for going_on, anew in zip(models[::2], models[1::2], strict=True):
+        equal(going_on, anew)
+        assert going_on.choices["start"].endswith("of the landmarks: all were shared out")
 
 
 def test_a_finer_grid_is_taken_at_once(tmp_path):
@@ -208,30 +218,18 @@ def test_a_finer_grid_is_taken_at_once(tmp_path):
 
 
 def test_one_per_cent_more_rows_cost_few_bytes(tmp_path):
+    """Of samples that are seen from their mean."""
+    rows = {name: X + 1000 for name, X in rows_of(1200, n_features=90).items()}
     (tmp_path / "before").mkdir()
-    stores = stores_of(tmp_path / "before", rows_of(1500, n_features=40), chunk_rows=512)
-    spec = SPECS["k-means"]
-    night(stores, tmp_path / "kept", last(**spec))
-    grown = grow(tmp_path, stores, {"client-3": some_rows(60, 5, 40)})
-    models = night(grown, tmp_path / "kept", *fits(spec))
+    stores = stores_of(tmp_path / "before", rows, chunk_rows=512)
+    night(stores, tmp_path / "kept", last(**SPECS["k-means"]))
+    grown = grow(tmp_path, stores, {"client-3": some_rows(48, 5, 90) + 1000})
+    models = night(grown, tmp_path / "kept", *fits(SPECS["k-means"]))
     equal(*models)
+    assert models[0].choices["start"] == KEPT.format(48)
+    assert "Centre" in {row.message for row in models[0].ledger_}
     going_on, anew = (sum(row.wire_bytes for row in model.ledger_) for model in models)
     assert going_on < 0.05 * anew
-
-
-def test_what_the_caller_is_told(first, kept, tmp_path):
-    stores = grow(tmp_path, first[0], {"client-0": some_rows(2, 3)})
-    (model,) = night(stores, kept, last(**SPECS["dbscan"]))
-    told = {row.message for row in model.ledger_ if row.receiver == CALLER}
-    assert told == {
-        "ClusterReport", "DecodedBlock", "LabelledSamples", "LandmarkStatus", "LastFit",
-        "PointsStatus", "PublicPlan",
-    }  # fmt: skip
-    for row in model.ledger_:
-        if row.message == "LastFit":
-            assert row.shapes == {"samples": [N_CLIENTS], "rounds": [row.shapes["rounds"][0]]}
-    for path in [kept, *Path(kept).rglob("*")]:
-        assert path.stat().st_mode & 0o077 == 0 or not path.is_dir()
 
 
 def test_a_fit_that_is_begun_again_goes_on_from_where_it_did(first, kept, tmp_path):
@@ -259,30 +257,32 @@ def test_a_fit_that_is_begun_again_goes_on_from_where_it_did(first, kept, tmp_pa
         assert model.choices["start"] == KEPT.format(n_new)
 
 
-def test_distances_that_are_not_the_last_fits_are_refused(first, kept, tmp_path):
-    """A server whose folder was mixed up does not give wrong labels."""
-    for file in Path(kept).rglob("round-*.npz"):
-        with np.load(file) as archive:
-            state = {name: archive[name] for name in archive.files}
-        state["near"] = state["near"] + state["near"].dtype.type(1)
-        np.savez(file, **state)
-    stores = grow(tmp_path, first[0], {"client-0": some_rows(2, 3)})
-    with pytest.raises(PartyError, match="are not those of its landmarks today"):
-        night(stores, kept, last(**SPECS["dbscan"]))
-
-
-def test_prepared_features_that_moved_begin_anew(first, kept, tmp_path):
-    from daskfc import Prepare
-
-    stores = grow(tmp_path, first[0], {"client-0": some_rows(20, 3)})
-    told = []
-    for own in (first[0], stores):
-        with Federation.local(own) as federation:
-            federation.results = str(kept)
-            for steps in (["standardise"], ["log"]):
-                Prepare(steps).fit(federation)
-                told.append(last(**SPECS["k-means"]).fit(federation).choices["start"])
-    assert "are prepared or centred otherwise" in told[2]
+def test_distances_that_are_not_the_last_fits_are_refused():
+    """A server whose folder was mixed up gives no wrong labels."""
+    X = np.arange(8.0)[:, None] ** 2
+    D = np.square(X - X[[0, 3]].T).astype(np.uint32)
+    system = ResidueSystem((251, 241, 239), 1.0, 10_000)
+    plan = RowPlan({"a": np.arange(4), "b": np.arange(4, 8)}, 1, 50.0, 50.0, 1, 0)
+    kept = KeptFit(
+        clients=np.array(["a", "b"]),
+        n_rows=np.array([4, 3]),
+        tags=np.zeros(2, np.int64),
+        landmarks=np.array([[0, 0], [0, 3]]),
+        rounds=np.array([2]),
+        near=D[:7],
+        rest=np.empty((0, 0)),
+        grid=np.array(repr(system)),
+        **dict.fromkeys(("resolved", "radius", "grids"), np.array(0.0)),
+    )
+    again = last_fit.shared_again(kept, plan)
+    assert {name: own.tolist() for name, own in again.positions.items()} == {"a": [0, 1], "b": [2]}
+    today = [Columns(D[[0, 3, 7]].astype(float), np.empty(0, np.int64))]
+    how = {"turn": 0, "system": system}
+    found = last_fit.columns_of_round(kept, plan, again, today, **how)
+    np.testing.assert_array_equal(found.distances, D)
+    for changes in ({"near": D[:7] + np.uint32(1)}, {"grid": np.array("another")}):
+        with pytest.raises(StoreError, match="are not those of its landmarks today"):
+            last_fit.columns_of_round(replace(kept, **changes), plan, again, today, **how)
 
 
 @pytest.mark.parametrize(

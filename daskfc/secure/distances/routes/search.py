@@ -14,7 +14,6 @@ from daskfc.secure.distances.routes import last_fit
 from daskfc.secure.distances.routes.columns import KeptColumns, keep_columns
 from daskfc.secure.distances.routes.evaluation import Evaluation
 from daskfc.secure.distances.routes.last_fit import SinceLast
-from daskfc.secure.distances.sizing.sizing import COLUMN_ROWS, Sizing
 
 _Round = tuple[Local[Ints], list[Local[Columns]]]
 
@@ -23,6 +22,7 @@ _Round = tuple[Local[Ints], list[Local[Columns]]]
 class LandmarkSearch:
     """Landmarks of rows that `encode` shares out, round by round, and all distances to them.
 
+    `count` tells how many landmarks a round has by the rank so far, `height` how many rows a panel.
     With `since` the first rounds are those of the last fit, whose columns the server has but for
     new samples.
     """
@@ -30,10 +30,11 @@ class LandmarkSearch:
     federation: Federation
     plan: Local[RowPlan]
     evaluation: Evaluation
-    sizing: Sizing
     n_samples: int
     n_features: int
     encode: Callable[[], None]
+    count: Callable[[int], int]
+    height: int
     keeps: bool
     since: SinceLast | None = None
     asked: int = 0  # landmarks in the end
@@ -76,7 +77,7 @@ class LandmarkSearch:
         federation, whole = self.federation, self.evaluation.coding["system"]
         self.encode()
         # the server's own copy stays there; what a client gets is for that client alone
-        count = self.sizing.landmarks(0 if status is None else status.rank)
+        count = self.count(0 if status is None else status.rank)
         chosen = federation.on_server(server.next_landmarks, embedding, count=count)
         n_primes = len(whole.primes) if status is None else status.n_primes
         known = (embedding, chosen) if n_primes < len(whole.primes) else (None, None)
@@ -100,7 +101,7 @@ class LandmarkSearch:
             return evaluation.answers(party.answer_columns, names, told, **place)
 
         what = f"columns {turn} of samples"
-        return evaluation.columns(ask, n_rows, COLUMN_ROWS, what, known, **system)
+        return evaluation.columns(ask, n_rows, self.height, what, known, **system)
 
     def _share_again(self, since: SinceLast) -> None:
         """Have landmarks and new samples shared out, and their distances told."""
