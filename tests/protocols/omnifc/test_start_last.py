@@ -11,15 +11,19 @@ import numpy as np
 import pytest
 
 from daskfc import Federation, Prepare
-from daskfc.coding import ResidueSystem
+from daskfc.coding import LagrangeCode, ResidueSystem, SecretKey
 from daskfc.errors import InvalidInput, PartyError, StoreError
 from daskfc.federation import CALLER
 from daskfc.protocols import OmniFC
 from daskfc.secure.distances import Columns, RowPlan
+from daskfc.secure.distances.parties.messages import KeptRows
 from daskfc.secure.distances.routes import last_fit
 from daskfc.secure.distances.routes.last_fit import KeptFit
+from daskfc.secure.distances.routes.rows import encode_quantised
+from daskfc.secure.sums import Centre
 from daskfc.site import Policy, RunRequest
-from daskfc.stores import append_samples
+from daskfc.site.approved import Protocol, StepUse
+from daskfc.stores import ClientStore, append_samples
 from daskfc.testing.federation import stores_of
 
 pytestmark = pytest.mark.slow
@@ -283,6 +287,58 @@ def test_distances_that_are_not_the_last_fits_are_refused():
     for changes in ({"near": D[:7] + np.uint32(1)}, {"grid": np.array("another")}):
         with pytest.raises(StoreError, match="are not those of its landmarks today"):
             last_fit.columns_of_round(replace(kept, **changes), plan, again, today, **how)
+
+
+def test_tags_are_of_rows_as_they_are_seen_under_the_clients_key(tmp_path):
+    rows = {"a": some_rows(40, 1), "b": some_rows(40, 1), "c": some_rows(40, 1)[:-1]}
+    rows["b"][3, 1] += 1e-9
+    stores = {name: ClientStore.open(url) for name, url in stores_of(tmp_path, rows).items()}
+
+    def tags(name="a", n=30, centre=None, key=0):
+        kept = KeptRows(n, np.empty(0, np.int64))
+        centre = None if centre is None else Centre(np.full(N_FEATURES, centre))
+        return last_fit.row_tags(stores[name], kept, centre, SecretKey(bytes([key] * 32)))
+
+    own = tags()
+    assert own.first != own.every
+    assert tags("c").first == own.first
+    assert tags("c").every != own.every
+    assert tags("c", n=40).first != tags(n=40).first == own.every
+    for other in (tags("b"), tags(centre=1.0), tags(key=1)):
+        assert other.first != own.first
+
+
+def test_shares_of_a_row_are_others_in_each_run(tmp_path):
+    """Landmarks are shared out every night: under one mask, two grids would tell their rows."""
+    store = ClientStore.open(stores_of(tmp_path, {"a": some_rows(40, 1)})["a"])
+    system, code = ResidueSystem((251, 241, 239), 10.0, 10_000), LagrangeCode(1, 1, 3)
+    kept = KeptRows(38, np.array([3, 20]))
+    rows = last_fit.landmarks_and_new(store, kept, None, system=system)
+    np.testing.assert_array_equal(
+        rows.rows, np.rint(10 * store.rows(0, 40)[[3, 20, 38, 39]]).astype(int)
+    )
+    how = {"start": 0, "stop": 4, "code": code, "system": system, "evaluators": list("abc")}
+    nights = [encode_quantised(rows, SecretKey(bytes([n] * 32)), **how) for n in range(2)]
+    for name in "bc":
+        one, other = (night[name] for night in nights)
+        assert one.fingerprint != other.fingerprint
+        assert (one.residues != other.residues).mean() > 0.9
+
+
+def test_a_run_that_is_announced_anew_has_nothing_kept():
+    """Nor has one that announces labels alone: its rows are not shared out for distances."""
+    step = "daskfc.secure.distances.routes.last_fit."
+    uses = [
+        StepUse(f"{step}keep", "server", frozenset(), {}),
+        StepUse(f"{step}kept_fit", "server", frozenset(), {}),
+        StepUse(f"{step}landmarks_and_new", "client", frozenset(), {}),
+    ]
+    for use in uses:
+        refused = [
+            Protocol.of("OmniFC").refusal(use, {"reveal": reveal, "start": start}) is not None
+            for reveal, start in (("distances", "last"), ("distances", "anew"), ("labels", "last"))
+        ]
+        assert refused == [False, True, True]
 
 
 @pytest.mark.parametrize(
