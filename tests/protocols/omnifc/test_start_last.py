@@ -279,8 +279,8 @@ def test_distances_that_are_not_the_last_fits_are_refused():
         **dict.fromkeys(("resolved", "radius", "grids"), np.array(0.0)),
     )
     again = last_fit.shared_again(kept, plan)
-    assert {name: own.tolist() for name, own in again.positions.items()} == {"a": [0, 1], "b": [2]}
-    today = [Columns(D[[0, 3, 7]].astype(float), np.empty(0, np.int64))]
+    assert {name: own.tolist() for name, own in again.positions.items()} == {"a": [1, 2], "b": [0]}
+    today = [Columns(D[[7, 0]].astype(float), np.empty(0, np.int64))]
     how = {"turn": 0, "system": system}
     found = last_fit.columns_of_round(kept, plan, again, today, **how)
     np.testing.assert_array_equal(found.distances, D)

@@ -30,6 +30,7 @@ from daskfc.secure.sums import Centre
 from daskfc.stores import ClientStore
 
 _PRIME = 2**31 - 1
+_CHECKED = 16  # ours: landmarks
 _NONE = np.empty((0, 0), dtype=np.int64)
 
 # -- a client -------------------------------------------------------------------------------------
@@ -144,13 +145,22 @@ def last_fit(kept: KeptFit | None, parts: Mapping[str, RowTags], plan: RowPlan) 
 
 
 def shared_again(kept: KeptFit, plan: RowPlan) -> RowPlan:
-    """Return the plan of landmarks and new samples alone, in the order of all."""
-    some = {}
+    """Return the plan of new samples and landmarks alone, these last, each in the order of all."""
+    marks, new = {}, {}
     for name, positions in plan.positions.items():
         rows, landmarks = kept.own(name)
-        some[name] = np.concatenate([positions[landmarks], positions[rows.stop - rows.start :]])
-    order = np.sort(np.concatenate(list(some.values())))
-    return replace(plan, positions={n: np.searchsorted(order, own) for n, own in some.items()})
+        marks[name], new[name] = positions[landmarks], positions[rows.stop - rows.start :]
+    orders = [np.sort(np.concatenate(list(some.values()))) for some in (marks, new)]
+    own = {
+        name: np.concatenate(
+            [
+                len(orders[1]) + np.searchsorted(orders[0], marks[name]),
+                np.searchsorted(orders[1], new[name]),
+            ]
+        )
+        for name in plan.positions
+    }
+    return replace(plan, positions=own)
 
 
 def landmarks_again(kept: KeptFit, again: RowPlan) -> Ints:
@@ -184,7 +194,7 @@ def columns_of_round(
 ) -> Columns:
     """Return all samples' distances to the landmarks of one round: kept ones, and those of today.
 
-    Raises StoreError where those of the landmarks themselves are not what they were.
+    Raises StoreError where those of the landmarks that are among today's are not what they were.
     """
     which = _columns_of(kept, turn)
     today = joined_whole([whole_of(part, system) for part in columns])[:, which]
@@ -193,7 +203,8 @@ def columns_of_round(
         rows, own = kept.own(name)
         before = kept.whole(rows, which)
         marks, new = np.split(positions, [len(own)])
-        same = same and bool((before[own] % _PRIME == today[marks] % _PRIME).all())
+        seen = marks < len(today)
+        same = same and bool((before[own[seen]] % _PRIME == today[marks[seen]] % _PRIME).all())
         parts += [before, today[new]]
     if not same:
         raise StoreError(
@@ -283,14 +294,20 @@ class SinceLast:
         return replace(self, resolved=resolved, holds=False, said=said)
 
     def shared(self, evaluation: Evaluation) -> tuple[Local[RowPlan], Local[Ints], int]:
-        """Share out landmarks and new samples; return their plan, the landmarks, and how many."""
+        """Share out landmarks and new samples; return their plan, and the landmarks.
+
+        Also how many of these samples have their distances told: new ones, and a few landmarks,
+        which show that kept distances are those of these samples.
+        """
         federation = self.federation
         again = federation.on_server(shared_again, self.kept, self.place.plan)
         sizes = federation.publish(server.public_plan, again)
         system = evaluation.coding["system"]
         own = federation.on_clients(landmarks_and_new, self.told, self.place.centre, system=system)
         evaluation.encode(sizes, again, encode_quantised, own)
-        return again, federation.on_server(landmarks_again, self.kept, again), sizes.n_samples
+        n_marks = int(self.found.rounds.sum())
+        n_told = sizes.n_samples - n_marks + min(n_marks, _CHECKED)
+        return again, federation.on_server(landmarks_again, self.kept, again), n_told
 
     def told_of(self, *, anew: bool) -> None:
         """Note whether all rows were shared out after the landmarks of the last fit, or at once."""
