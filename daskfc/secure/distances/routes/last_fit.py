@@ -258,7 +258,7 @@ class SinceLast:
 
     federation: Federation
     place: Place
-    kept: Local[KeptFit | None]
+    kept: Local[KeptFit | None] | None
     told: PerClient[Sent[KeptRows]]
     tags: PerClient[Sent[RowTags]]
     found: LastFit
@@ -300,6 +300,8 @@ class SinceLast:
         which show that kept distances are those of these samples.
         """
         federation = self.federation
+        if self.kept is None:  # of an earlier search
+            self.kept = federation.on_server(kept_fit)
         again = federation.on_server(shared_again, self.kept, self.place.plan)
         sizes = federation.publish(server.public_plan, again)
         system = evaluation.coding["system"]
@@ -311,6 +313,7 @@ class SinceLast:
 
     def told_of(self, *, anew: bool) -> None:
         """Note whether all rows were shared out after the landmarks of the last fit, or at once."""
+        self.kept = None  # which the server need not hold while it clusters
         if self.holds:
             n_new = int(self.place.public.samples.sum() - self.found.samples.sum())
             self.said = f"the distances of the last fit like this one, and {n_new} new samples"
