@@ -18,7 +18,7 @@ from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.protocols import OmniFC
 from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances import Columns, RowPlan
-from daskfc.secure.distances.parties.messages import KeptRows
+from daskfc.secure.distances.parties.messages import KeptRows, RowTags
 from daskfc.secure.distances.routes import last_fit
 from daskfc.secure.distances.routes.last_fit import KeptFit
 from daskfc.secure.distances.routes.rows import encode_quantised
@@ -275,7 +275,7 @@ def test_a_fit_that_is_begun_again_goes_on_from_where_it_did(first, kept, tmp_pa
         assert model.choices["start"] == KEPT.format(n_new)
 
 
-def test_distances_that_are_not_the_last_fits_are_refused():
+def test_what_is_not_the_last_fits_is_told_or_refused():
     """A server whose folder was mixed up gives no wrong labels."""
     X = np.arange(8.0)[:, None] ** 2
     D = np.square(X - X[[0, 3]].T).astype(np.uint32)
@@ -294,6 +294,8 @@ def test_distances_that_are_not_the_last_fits_are_refused():
     )
     again = last_fit.shared_again(kept, plan)
     assert {name: own.tolist() for name, own in again.positions.items()} == {"a": [1, 2], "b": [0]}
+    tags = {"a": RowTags(0, 1), "b": RowTags(1, 1)}
+    assert last_fit.last_fit(kept, tags, plan).samples.tolist() == [4, -1]
     today = [Columns(D[[7, 0]].astype(float), np.empty(0, np.int64))]
     how = {"turn": 0, "system": system}
     found = last_fit.columns_of_round(kept, plan, again, today, **how)
