@@ -77,6 +77,8 @@ class Policy(Section):
     profiles : {"never", "allow"}, optional
         Whether the caller may learn means and counts of clusters of samples that the caller names.
         Where it is left out: never if the policy asks for noise, else allow.
+    kept : {"never", "allow"}
+        Whether the server may keep, beyond a run, what the next fit starts from (``start: last``).
     errors : {"sentences", "codes"}
         What the submitter gets of an error: daskfc's sentence, or only its kind.
     packages : "any" or list of str
@@ -115,6 +117,7 @@ class Policy(Section):
     words: Literal["never", "allow"] = "never"
     preparation: Literal["never", "noised", "allow"] | None = None
     profiles: Literal["never", "allow"] | None = None
+    kept: Literal["never", "allow"] = "allow"
     errors: Literal["sentences", "codes"] = "sentences"
     packages: Packages = ()
 
@@ -245,6 +248,9 @@ got 'sometimes'. Correct the value.
             return self._about_task(request)
         if request.allow_raw and self.raw == "never":
             found.append(Refusal("raw", f"{name} sends raw data; the policy says raw: never."))
+        if request.parameters.get("start") == "last" and self.kept == "never":
+            told = f"{name} has the server keep what the next fit starts from"
+            found.append(Refusal("kept", f"{told}; the policy says kept: never."))
         limits = {} if self.methods is None else self.methods.get(name)
         if limits is None:
             assert self.methods is not None

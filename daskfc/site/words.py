@@ -104,6 +104,9 @@ def in_words(policy: Policy) -> dict[str, str]:
         "profiles": "nobody is told means of clusters"
         if policy.may("profiles") == "never"
         else "the caller may be told means and counts of clusters",
+        "kept": "the server keeps nothing that a later fit starts from"
+        if policy.kept == "never"
+        else "the server may keep what the next fit starts from",
         "errors": f"the submitter is told {policy.errors}",
         "methods": _methods(policy),
         "packages": _packages(policy),

@@ -33,6 +33,12 @@ MATTERS = {
             "daskfc.secure.distances.parties.party.answer_",
             "daskfc.secure.distances.parties.server.decode_",
             "daskfc.secure.distances.routes.divided.",
+            "daskfc.secure.distances.routes.last_fit.",
+            "daskfc.secure.distances.routes.rows.encode_quantised",
+        ),
+        "start": (
+            "daskfc.secure.distances.routes.last_fit.",
+            "daskfc.secure.distances.routes.rows.encode_quantised",
         ),
         "split": (
             "daskfc.secure.distances.parties.by_columns.columns_apart",
@@ -51,7 +57,12 @@ MATTERS = {
             "daskfc.secure.distances.parties.by_columns.told_modularity",
         ),
     },
-    "FedSC": {"averaging": _OTHER_SUMS},
+    "FFCM": {
+        "start": tuple(
+            f"daskfc.baselines.centers.ffcm.{step}_centers" for step in ("find", "keep", "last")
+        )
+    },
+    "FedSC": {"averaging": _OTHER_SUMS, "start": ("daskfc.protocols.fedsc.start.",)},
     "FederatedGaussianMixture": {"averaging": _OTHER_SUMS},
     "FederatedKMeans": {
         "averaging": _OTHER_SUMS,

@@ -82,6 +82,8 @@ SENTENCES = [
      lambda s: s.begins("preparation", parameters={"noised": False})),
     ("profiles", "never", "allow", "nobody is told means of clusters", "profiles",
      lambda s: s.begins("profiles")),
+    ("kept", "never", "allow", "the server keeps nothing that a later fit starts from", "kept",
+     lambda s: s.begins(parameters={"start": "last"})),
     ("methods", ["FedSC"], ["OmniFC"], "FedSC", "methods", Site.begins),
     ("methods", [], "any", "none: nothing may run", "methods", Site.begins),
     ("methods", {"OmniFC": {"n_clusters": {"max": 3}}}, {"OmniFC": {"n_clusters": {"max": 4}}},

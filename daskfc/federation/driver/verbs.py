@@ -89,10 +89,11 @@ class Verbs(ABC):
     ) -> PerClient[Local[T]]:
         """Run a step at each client, by default at all; the results stay there.
 
-        A step may ask its party by name for ``data``, ``secret``, ``durable_secret``, ``random``,
-        ``workspace``, ``party``, ``as_prepared``, ``site``, ``told_alike``
-        (`daskfc.federation.steps.told`) and, at the server, ``last_result``. A PerClient argument
-        is split by client; PrivacyError, before anything runs, for one that stays elsewhere.
+        A step may ask its party by name for ``data``, ``secret``, ``durable_secret``,
+        ``lasting_secret``, ``random``, ``workspace``, ``party``, ``as_prepared``, ``site``,
+        ``told_alike`` (`daskfc.federation.steps.told`) and, at the server, ``last_result``. A
+        PerClient argument is split by client; PrivacyError, before anything runs, for one that
+        stays elsewhere.
         """
         self._running()
         bound = Bound.of(step, args, kwargs)

@@ -13,6 +13,14 @@ from daskfc.federation.party.checkpoints import Checkpoints
 from daskfc.folders import make_private
 
 
+def nowhere() -> InvalidInput:
+    """Return the error of a party that has nothing in which a result outlives its run."""
+    return InvalidInput(
+        "a party has no folder in which a result outlives its run, which start='last' needs. "
+        "Start it with --workspace, or set the federation's 'results'."
+    )
+
+
 class StartFound(
     Message,
     route="server → caller",
@@ -59,8 +67,5 @@ class LastResult:
 
     def _kept(self) -> Path:
         if self.folder is None:
-            raise InvalidInput(
-                "the server has no folder in which a result outlives its run, which start='last' "
-                "needs. Start it with --workspace, or set the federation's 'results'."
-            )
+            raise nowhere()
         return make_private(self.folder)

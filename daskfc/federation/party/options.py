@@ -15,7 +15,7 @@ from daskfc.deploy.config.config import SecurityFiles
 from daskfc.errors import InvalidInput
 from daskfc.federation.ledger.narration import Narrates
 from daskfc.federation.messages.declaration import CALLER, SERVER, role_of
-from daskfc.federation.party.last_result import LastResult
+from daskfc.federation.party.last_result import LastResult, nowhere
 from daskfc.federation.party.workspaces import (
     WORK,
     folder_of_start,
@@ -136,6 +136,14 @@ class PartyOptions:
         if self.folder is not None or self.run is None or self.run.workspace is None:
             return Path(self.folder or self.scratch)
         return self._within(self.run.workspace)
+
+    def lasting_folder(self) -> Path:
+        """Return the folder that the next run finds again too."""
+        if self.folder is not None:
+            return Path(self.folder)
+        if self.run is None or self.run.results is None:
+            raise nowhere()
+        return Path(self.run.results) / "parties" / self.name
 
     def last_result(self) -> LastResult:
         """Return the last result, and its place, of fits like the one under way."""

@@ -340,6 +340,8 @@ class Party:
             return self.rules
         if what == "durable_secret":
             return durable_secret(self.options.durable_folder())
+        if what == "lasting_secret":
+            return durable_secret(self.options.lasting_folder())
         if what == "random":
             return seeds.generator(self.run.random_state, self.name, round, name)
         if what == "as_prepared":

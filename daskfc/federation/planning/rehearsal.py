@@ -317,7 +317,7 @@ class Rehearsal(Federation):
             return self
         if what == "data":
             return self._stores[party]
-        if what in ("secret", "durable_secret"):
+        if what in ("secret", "durable_secret", "lasting_secret"):
             return self._secret.derive(what, party)
         if what == "random":
             where = (party, self.round, step_name(step))

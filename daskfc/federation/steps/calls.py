@@ -13,7 +13,7 @@ from daskfc.federation.messages.wire_format import Reader, encode
 
 INJECTED = (
     "data", "secret", "durable_secret", "random", "workspace", "party", "as_prepared", "site",
-    "last_result", "told_alike",
+    "last_result", "lasting_secret", "told_alike",
 )  # fmt: skip
 
 

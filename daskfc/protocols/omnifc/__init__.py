@@ -30,6 +30,9 @@ Messages    who → whom           class            what it reveals
             server's worker → server   NearestOfBlock, PairsOfBlock, DistancesOfBlock   of such a
                                                   block, the distances that the server keeps
             server → evaluators  Landmarks        which samples are landmarks (landmark mode)
+            server → client      KeptRows         with ``start="last"``, how many rows it had then
+            client → server      RowTags          then, whether these are the same
+            server → caller      LastFit          then, whether they are, and how many
             server → client      ClientLabels     the clusters of its own samples
             server → caller      DecodedBlock, MissingBlocks, LandmarkStatus, ServerDisk,
                                  ClusterReport    progress, wrong evaluators, cluster sizes

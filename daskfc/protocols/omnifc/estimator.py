@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
-from daskfc.clustering import DBSCAN, Clusterer, ExactPoints, KMeans, Spectral, View, make_clusterer
+from daskfc.clustering import DBSCAN, Clusterer, ExactPoints, Spectral, View, make_clusterer
 from daskfc.clustering.views.order import Order
 from daskfc.coding import RESOLVED
 from daskfc.errors import InvalidInput, OverflowRefused
@@ -46,6 +46,8 @@ log = logging.getLogger("daskfc.protocols")
 
 ROWS_TOLERANCE = 1e-9  # of the mean squared distance: the coordinates are exact up to rounding
 _OF_SPAN = 8  # ours: distances are off by 4 times what coordinates leave out
+_FEW = 4096  # ours: samples of which all distances are kept, 128 MiB
+_UNKEPT = "all anew: distances in blocks are not kept"
 _GRIDS = 8  # ours: at most; each resolves smaller distances than the one before
 
 
@@ -125,6 +127,10 @@ class OmniFC(FederatedClusterer):
     landmark_tolerance : float
         The search for landmarks ends when no sample is farther from their span than this, as
         squared distance relative to the mean squared distance.
+    start : {"anew", "last"}
+        "last" computes the distances of new samples alone, where the server has kept those of the
+        last fit with these parameters, preparation and clients, and each client's first samples are
+        the same; else all. Labels do not depend on it.
     engine : {"auto", "int8", "f32", "f64"}
         Kernel of the modular products; all give identical distances.
     tile : int, optional
@@ -191,6 +197,7 @@ class OmniFC(FederatedClusterer):
     max_abs: float | None = param(optional(real(above=0)), default=None)
     hide_segments: bool = param(boolean(), default=True)
     landmark_tolerance: float = param(real(above=0), default=1e-6)
+    start: str = param(one_of("anew", "last"), default="anew")
     engine: str = param(one_of("auto", "int8", "f32", "f64"), default="auto")
     tile: int | None = param(optional(integer(low=1)), default=None)
 
@@ -217,6 +224,7 @@ class OmniFC(FederatedClusterer):
             )
         given = (self.reveal, self.n_segments, self.max_abs, clusterer, self.n_clusters)
         splits.check_split(self.split, self.balance, *given)
+        splits.check_start(self.start, self.split, self.reveal, self.distances)
         check_members(self.members, self.reveal)
         if self.reveal != "distances":
             check_on_shares(self.reveal, clusterer, self.distances, self.n_colluding, n_clients)
@@ -236,13 +244,7 @@ class OmniFC(FederatedClusterer):
     @property
     def criteria(self) -> tuple[str, ...]:
         """Criteria for the number of clusters; see the base class."""
-        clusterer = make_clusterer(self.clusterer)
-        if clusterer.finds_n_clusters or self.reveal != "distances":
-            return ()
-        own = ("eigengap",) if isinstance(clusterer, Spectral) else ()
-        if isinstance(clusterer, KMeans) and clusterer.rows == "coordinates":
-            own = ("gap",)  # of the variance within clusters, which k-means minimises
-        return ("silhouette-modularity", "silhouette", "modularity", "calinski-harabasz", *own)
+        return scores.criteria_of(make_clusterer(self.clusterer), self.reveal)
 
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str
@@ -299,8 +301,9 @@ class OmniFC(FederatedClusterer):
                 hide_segments=self.hide_segments,
                 engine=self.engine,
                 tile=self.tile,
+                since_last=self.start == "last",
             )
-        splits.check_sizes(clusterer, n_clusters, distances.n_samples, distances.n_features)
+        splits.check_enough(clusterer, distances.n_samples, distances.n_features, n_clusters)
         return distances
 
     def _clustered(self, federation: Federation, n_clusters: int | None) -> _Clustered:
@@ -345,7 +348,8 @@ class OmniFC(FederatedClusterer):
         if self.reveal != "distances":
             return self._fit_on_shares(federation)
         seen = self._clustered(federation, self.n_clusters)
-        report, clustering = seen.report, seen.clustering
+        report, clustering, since = seen.report, seen.clustering, seen.distances.since
+        self._start = {} if since is None else {"start": since.said or _UNKEPT}
         self.silhouette_, self.silhouettes_, self.modularity_ = report.told()
         self.n_clusters_ = len(report.sizes)
         if report.notes:
@@ -376,7 +380,7 @@ class OmniFC(FederatedClusterer):
             else:
                 sent = shares.labels_of_neighbours()
                 told = federation.publish(labelled_samples, sent, party="clients", wait=False)
-        self.dropped_evaluators_, self.silhouette_, self._fitted = {}, None, shares
+        self.dropped_evaluators_, self.silhouette_, self._fitted, self._start = {}, None, shares, {}
         self.weights_ = {}
         self.route_, self.silhouettes_, self.modularity_ = "shares", {}, None
         self._reason = f"{shares.computation.n_rounds} rounds of three clients"
@@ -463,11 +467,11 @@ class OmniFC(FederatedClusterer):
     @property
     def choices(self) -> Mapping[str, str]:
         """The last fit's choices, and the reasons."""
-        if not hasattr(self, "route_"):
-            return {}
-        told = {"distances": f"{self.route_}: {self._reason}"}
-        shares = ", ".join(f"{name} {weight:.3f}" for name, weight in self.weights_.items())
-        return {**told, "weights of columns": shares} if shares else told
+        found = {"distances": f"{self.route_}: {self._reason}"} if hasattr(self, "route_") else {}
+        weights = getattr(self, "weights_", {})
+        told = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
+        by_weight = {"weights of columns": told} if told else {}
+        return {**found, **by_weight, **getattr(self, "_start", {})}
 
     def _sample_map(self, federation: Federation) -> SampleMap | None:
         fitted = self._fitted

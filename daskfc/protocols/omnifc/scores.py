@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.metrics import calinski_harabasz_score, pairwise_distances, silhouette_samples
 
 from daskfc.clustering import (
+    Clusterer,
     DistanceBlocks,
     ExactPoints,
     FullDistances,
@@ -66,6 +67,16 @@ def sampled(
     assert isinstance(seen, LandmarkEmbedding), type(seen)
     assert order is not None
     return Sampled(rows, _with_columns(seen.coordinates[order.places[rows]]))
+
+
+def criteria_of(clusterer: Clusterer, reveal: str) -> tuple[str, ...]:
+    """Return the criteria for the number of clusters, the preferred one first."""
+    if clusterer.finds_n_clusters or reveal != "distances":
+        return ()
+    own = ("eigengap",) if isinstance(clusterer, Spectral) else ()
+    if isinstance(clusterer, KMeans) and clusterer.rows == "coordinates":
+        own = ("gap",)  # of the variance within clusters, which k-means minimises
+    return ("silhouette-modularity", "silhouette", "modularity", "calinski-harabasz", *own)
 
 
 def _with_columns(points: np.ndarray) -> np.ndarray:

@@ -57,6 +57,20 @@ def check_split(
         )
 
 
+def check_start(start: str, split: str, reveal: str, distances: str) -> None:
+    """Refuse to go on from a last fit whose distances nobody keeps, before anything runs."""
+    if start == "last" and (split, reveal) != ("samples", "distances"):
+        raise InvalidInput(
+            "with start='last' clients of OmniFC hold samples and its server distances; got "
+            f"split={split!r} and reveal={reveal!r}. Leave 'start' out."
+        )
+    if start == "last" and distances == "blocks":
+        raise InvalidInput(
+            "with start='last' OmniFC keeps distances to landmarks, of which distances='blocks' "
+            "has none. Use distances='exact'."
+        )
+
+
 def weights_by(
     balance: bool | str, federation: Federation, n_clusters: int | None, seed: int
 ) -> tuple[PerClient[Local[float]] | None, dict[str, float]]:
@@ -97,12 +111,14 @@ def check_stores(stores: Mapping[str, ClientStore], split: str, clusterer: Clust
     if split == "samples":
         check_unique(stores)
     n = sum(stores[name].n_samples for name in with_all_samples(columns, split))
-    check_sizes(clusterer, None, n, sum(map(len, {tuple(own) for own in columns.values()})))
+    check_enough(clusterer, n, sum(map(len, {tuple(own) for own in columns.values()})))
 
 
-def check_sizes(clusterer: Clusterer, n_clusters: int | None, n: int, n_features: int) -> None:
-    """Refuse more clusters, or neighbours in a graph, than there are samples."""
-    if (n_clusters or 0) > n:
+def check_enough(
+    clusterer: Clusterer, n: int, n_features: int, n_clusters: int | None = None
+) -> None:
+    """Refuse more clusters, and a graph of more neighbours, than there are samples."""
+    if n_clusters is not None and n_clusters > n:
         raise InvalidInput(
             f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; got "
             f"{n_clusters}. Lower it or add samples."

@@ -5,26 +5,30 @@ distances of shares, and the server interpolates.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from daskfc.arrays import Floats
 from daskfc.clustering import Clusterer, ExactPoints
 from daskfc.coding import LagrangeCode, ResidueSystem, choose_residues
-from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation import Federation, Local, PerClient
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.parties import party, server
-from daskfc.secure.distances.parties.messages import CodedDistances, NewSamples
-from daskfc.secure.distances.parties.server import Columns, RowPlan, Tiles
+from daskfc.secure.distances.parties.messages import NewSamples
+from daskfc.secure.distances.parties.server import RowPlan, Tiles
 from daskfc.secure.distances.routes import columns as exact
 from daskfc.secure.distances.routes import grids, rows
 from daskfc.secure.distances.routes.blocks import compute_blocks
 from daskfc.secure.distances.routes.evaluation import Evaluation
+from daskfc.secure.distances.routes.last_fit import SinceLast
 from daskfc.secure.distances.routes.new_panels import NewPanel, new_panels, panels_of_columns
+from daskfc.secure.distances.routes.search import LandmarkSearch
 from daskfc.secure.distances.sizing.memory import NOBODY, Reader
 from daskfc.secure.distances.sizing.sizing import COLUMN_ROWS, Sizing
 from daskfc.stores import ClientStore
+
+_ANY = 0.5  # tolerance of a grid that is chosen by the distance that it resolves
 
 
 class SecureDistances:
@@ -44,6 +48,8 @@ class SecureDistances:
         Order and range of the rows.
     own : PerClient of Local, optional
         `QuantisedRows` at the clients; by default the rows are those of their stores.
+    since : SinceLast, optional
+        What the server kept of the last fit; columns are kept for the next one then.
     hide_segments : bool
         Add a shared random polynomial that keeps distances of single segments from the server.
     engine : {"auto", "int8", "f32", "f64"}
@@ -91,6 +97,7 @@ class SecureDistances:
         place: grids.Place,
         *,
         own: PerClient[Local] | None = None,
+        since: SinceLast | None = None,
         hide_segments: bool = True,
         engine: str = "auto",
         tile: int | None = None,
@@ -99,7 +106,7 @@ class SecureDistances:
         self.code, self.system, self.plan = code, system, place.plan
         self.n_samples = place.public.n_samples
         self.n_features = place.public.n_features
-        self.own = own
+        self.own, self.since = own, since
         self._place = place
         self._options: dict[str, Any] = {
             "hide_segments": hide_segments, "engine": engine, "tile": tile
@@ -110,8 +117,9 @@ class SecureDistances:
             hide_segments=hide_segments and code.n_segments > 1,  # one has nothing to hide
         )  # fmt: skip
         self.sizing = Sizing(
-            federation, code, system, self.n_samples, self.n_features, self._evaluation.names, tile
-        )
+            federation, code, system, self.n_samples, self.n_features, self._evaluation.names, tile,
+            keeps=since is not None,
+        )  # fmt: skip
 
     @classmethod
     def of_samples(
@@ -123,6 +131,7 @@ class SecureDistances:
         max_abs: float | None = None,
         resolve: float | None = None,
         held: grids.Held | None = None,
+        since_last: bool = False,
         **options: Any,
     ) -> Self:
         """Create the distances of the samples in the clients' stores.
@@ -142,6 +151,9 @@ class SecureDistances:
             of the mean.
         held : Held, optional
             Where clients hold columns, who holds which.
+        since_last : bool
+            Whether to go on from what the server kept of the last fit like this one, where samples
+            and grid are the same, and to keep this fit's distances for the next.
         **options
             hide_segments, engine and tile, as for the class.
 
@@ -158,8 +170,12 @@ class SecureDistances:
         learn, rounded; a client's columns on one that nobody learns.
         """
         place = grids.place_of_samples(federation, code, max_abs, held)
+        since = SinceLast.asked(federation, place) if since_last else None
+        if since is not None and since.holds and since.found.resolved:
+            resolve = since.resolved = since.found.resolved
+            tolerance = _ANY
         system = grids.choose_grid(federation, code, place, tolerance=tolerance, resolve=resolve)
-        return cls(federation, code, system, place, **options)
+        return cls(federation, code, system, place, since=since, **options)
 
     def finer(self, resolve: float) -> Self:
         """Create the same distances on a finer grid, which resolves a given squared distance.
@@ -176,9 +192,10 @@ class SecureDistances:
         """
         place = self._place
         system = grids.choose_grid(
-            self.federation, self.code, place, tolerance=0.5, resolve=resolve
+            self.federation, self.code, place, tolerance=_ANY, resolve=resolve
         )
-        return type(self)(self.federation, self.code, system, place, **self._options)
+        since = None if self.since is None else self.since.finer(resolve)
+        return type(self)(self.federation, self.code, system, place, since=since, **self._options)
 
     @classmethod
     def of_rows(
@@ -344,17 +361,14 @@ class SecureDistances:
         """
         self.route, self.reason = self.sizing.cheaper(keep, n_neighbors, reader)
         if self.route == "columns":
-            kept = None
-            for _, chosen, columns in self._search(
-                self.federation.on_server(exact.start_search, self.plan, system=self.system)
-            ):
-                kept = self.federation.on_server(
-                    exact.keep_columns, kept, chosen, columns, system=self.system
-                )
-            points = self.federation.on_server(exact.points, kept, self.plan)
+            start = self.federation.on_server(exact.start_search, self.plan, system=self.system)
+            search, _ = self._searched(start, keeps=True)
+            points = self.federation.on_server(exact.points, search.kept, self.plan)
             status = self.federation.publish(exact.points_status, points)
-            self.reason = exact.in_words(status, asked=self._asked, n=self.n_samples)
+            self.reason = exact.in_words(status, asked=search.asked, n=self.n_samples)
             if status.certified:
+                if self.since is not None:
+                    self.since.keep(search.kept)
                 return points
             self.route = "blocks"
         return self.blocks(keep, n_neighbors=n_neighbors, radius2=radius2, reader=reader)
@@ -393,44 +407,28 @@ class SecureDistances:
         embedding = self.federation.on_server(
             server.start_landmarks, self.plan, tolerance=tolerance, nearest=nearest
         )
-        for found, _, _ in self._search(embedding):
-            embedding = found
+        search, embedding = self._searched(embedding, keeps=self.since is not None)
+        if self.since is not None:
+            self.since.keep(search.kept)
         return embedding
 
-    def _search(
-        self, embedding: Local[LandmarkEmbedding]
-    ) -> Iterator[tuple[Local[LandmarkEmbedding], Local, list[Local[Columns]]]]:
-        """Yield the search, its landmarks and their columns after each round, until it is over."""
-        federation = self.federation
-        self._encode()
-        turn, rank, converged, n_primes = 0, 0, False, len(self.system.primes)
-        while not converged:
-            # the server's own copy stays there; what a client gets is for that client alone
-            count = self.sizing.landmarks(rank)
-            chosen = federation.on_server(server.next_landmarks, embedding, count=count)
-            told = federation.tell(server.told_landmarks, chosen, clients=self._evaluation.names)
-            known = (embedding, chosen) if n_primes < len(self.system.primes) else (None, None)
-            columns = self._columns_to(told, turn, known, self.system.first(n_primes))
-            embedding = federation.on_server(server.add_columns, embedding, chosen, columns)
-            status = federation.publish(server.landmark_status, embedding, system=self.system)
-            most = max(self.n_features + 2, status.n_landmarks)  # rounding may require some more
-            federation.report_progress("landmarks", status.n_landmarks, most)
-            yield embedding, chosen, columns
-            rank, converged, n_primes = status.rank, bool(status.converged), status.n_primes
-            self._asked = status.n_landmarks
-            turn += 1
-
-    def _columns_to(
-        self, told: Sent, turn: int, known: tuple[Local | None, ...], system: ResidueSystem
-    ) -> list[Local[Columns]]:
-        """Return the distances of all rows to the landmarks of one turn, in panels of rows."""
-
-        def ask(panel: slice, names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
-            place = {"start": panel.start, "stop": panel.stop, "turn": turn, "system": system}
-            return self._evaluation.answers(party.answer_columns, names, told, **place)
-
-        what = f"columns {turn} of samples"
-        return self._evaluation.columns(ask, self.n_samples, COLUMN_ROWS, what, known, system)
+    def _searched(
+        self, embedding: Local[LandmarkEmbedding], *, keeps: bool
+    ) -> tuple[LandmarkSearch, Local[LandmarkEmbedding]]:
+        """Return the search for landmarks, and its embedding, once it is over."""
+        search = LandmarkSearch(
+            self.federation,
+            self.plan,
+            self._evaluation,
+            self.n_samples,
+            self.n_features,
+            self._encode,
+            self.sizing.landmarks,
+            COLUMN_ROWS,
+            keeps=keeps,
+            since=self.since,
+        )
+        return search, search.run(embedding)
 
     def to_new_samples(
         self, new: PerClient[Local[ClientStore]]

@@ -1,7 +1,7 @@
 """Stubs for the steps of secure distances in a rehearsal: sizes of messages, no shares."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,12 +17,15 @@ from daskfc.secure.distances.parties.messages import (
     CodedRows,
     DecodedBlock,
     LandmarkStatus,
+    LastFit,
     Reach,
+    RowTags,
     SampleSummary,
     ServerDisk,
 )
 from daskfc.secure.distances.parties.server import Columns, RowPlan
-from daskfc.secure.distances.routes import columns, divided, rows
+from daskfc.secure.distances.routes import columns, divided, last_fit, rows
+from daskfc.secure.distances.routes.last_fit import KeptFit
 from daskfc.secure.distances.routes.rows import QuantisedRows, RowSummary
 from daskfc.stores import ClientStore
 
@@ -30,6 +33,8 @@ _ROOM = 1 << 62  # bytes of the server's disk, which is unknown
 # ours: numbers that are read to search for landmarks, 256 MiB; of more, some samples are read
 _READ = 1 << 25
 _SPAN = "dimensions that the samples span"
+_NEW = "samples since the last fit, where start is last"
+_SPARES = 8  # landmarks beyond the dimensions and one
 
 
 # -- shares and answers ---------------------------------------------------------------------------
@@ -174,6 +179,34 @@ def _landmark_status(
     return LandmarkStatus(embedding.n_landmarks, rank, 0.0, int(over), n_primes)
 
 
+def _kept_fit(rehearsal: Rehearsal) -> KeptFit | None:
+    """Return the size of what the server kept, if some samples were there before."""
+    stores = [rehearsal.contract.readable[name] for name in rehearsal.clients]
+    sizes = np.array([store.n_samples for store in stores], dtype=np.int64)
+    n, d = int(sizes.sum()), stores[0].n_features
+    new = int(rehearsal.assume(_NEW, n))
+    before = sizes - new * sizes // n
+    if new >= n or before.sum() <= 2 * (d + 2):
+        return None
+    s = min(int(before.sum()), d + 1 + _SPARES)
+    rows = np.linspace(0, int(before.sum()) - 1, s).astype(np.int64)
+    owners = np.searchsorted(np.cumsum(before), rows, side="right")
+    return KeptFit(
+        clients=np.array(rehearsal.clients),
+        n_rows=before,
+        tags=np.zeros(len(before), dtype=np.int64),
+        landmarks=np.stack([owners, rows - (np.cumsum(before) - before)[owners]], axis=1),
+        rounds=np.array([s], dtype=np.int64),
+        near=of_shape(n, s),
+        rest=of_shape(0, 0),
+        **dict.fromkeys(("grid", "resolved", "radius", "grids"), np.array(0.0)),
+    )
+
+
+def _last_fit(kept: KeptFit | None, parts: Mapping[str, RowTags], plan: RowPlan) -> LastFit:
+    return replace(last_fit.last_fit(kept, parts, plan), alike=1)
+
+
 def _points_status(rehearsal: Rehearsal) -> Sizes:
     # Where it is not so, blocks of all pairs are computed after the columns.
     certain = rehearsal.assume("columns that leave no distance open, 1 for yes", 1.0)
@@ -186,6 +219,21 @@ def _near_pairs(rows: ScoreRows, n_neighbors: int | None, rehearsal: Rehearsal) 
 
 
 STAND_INS: StandIns = {
+    last_fit.kept_fit: _kept_fit,
+    last_fit.last_fit: _last_fit,
+    last_fit.keep: lambda: True,
+    last_fit.landmarks_and_new: lambda data, kept: QuantisedRows(
+        of_shape(
+            len(kept.landmarks) + data.n_samples - kept.n_rows, data.n_features, dtype="int64"
+        ),
+        "",
+        None,
+    ),
+    last_fit.columns_of_round: lambda kept, plan, turn: Columns(
+        of_shape(plan.n_samples, int(kept.rounds[turn])), of_shape(0, dtype="int64")
+    ),
+    **as_they_are(last_fit.kept_rows, last_fit.shared_again, last_fit.landmarks_again),
+    **as_they_are(last_fit.landmarks_of_round),
     **as_they_are(party.describe, server.public_plan, server.row_positions),
     **as_they_are(party.refuse_far_samples, server.plan_from_centre),
     party.reach_from: _reach_from,

@@ -135,6 +135,44 @@ class Landmarks(
     positions: np.ndarray = array("landmark", dtype="int64")
 
 
+class KeptRows(
+    Message,
+    route="server → client",
+    reveals="to a client how many of its samples the last fit like this one had, and its landmarks",
+):
+    """What the server kept of the last fit, for one client, in the order of its store."""
+
+    n_rows: int
+    landmarks: np.ndarray = array("landmark", dtype="int64")  # ascending
+
+
+class RowTags(
+    Message,
+    route="client → server",
+    reveals="whether the client's first samples are those of the last fit like this one",
+):
+    """Tags under the client's own key: of as many samples as the last fit had, and of all."""
+
+    first: int
+    every: int
+
+
+class LastFit(
+    Message,
+    route="server → caller",
+    reveals=(
+        "to the caller, of the last fit like this one, how many samples of each client it had and "
+        "whether these are the same, how many landmarks, and the distance that it resolved"
+    ),
+):
+    """How much of what the server kept of the last fit still holds."""
+
+    samples: np.ndarray = array("client", dtype="int64")  # -1: others, or seen otherwise
+    rounds: np.ndarray = array("round", dtype="int64")  # landmarks of each; none if none is kept
+    resolved: float  # 0 for the first grid
+    alike: int  # whether range and grid of all samples are the same
+
+
 class CodedDistances(
     Message,
     protection="coded",

@@ -141,7 +141,7 @@ def refuse_far_samples(
     data: ClientStore, centre: Centre | None, *, radius: float, why: str, site: SiteRules = FREE
 ) -> None:
     """Raise OverflowRefused, with column names and no values, if samples reach `radius`."""
-    refuse_far(data, Seen() if centre is None else Seen(centre.point.tobytes()), radius, why, site)
+    refuse_far(data, seen_from(centre), radius, why, site)
 
 
 def refuse_far(data: ClientStore, seen: Seen, radius: float, why: str, site: SiteRules) -> None:
@@ -186,9 +186,14 @@ def encode_rows(
     site: SiteRules = FREE,
 ) -> dict[str, CodedRows]:
     """Evaluate the Lagrange polynomials of quantised rows, or `new` ones, for `evaluators`."""
-    seen = AS_THEY_ARE if centre is None else Seen(centre.point.tobytes())
+    seen = seen_from(centre)
     how: dict[str, Any] = {"code": code, "system": system, "evaluators": evaluators}
     return encoded(data, new, secret, seen, site, start=start, stop=stop, **how)
+
+
+def seen_from(centre: Centre | None) -> Seen:
+    """Return how rows are seen from a centre, or from the origin."""
+    return AS_THEY_ARE if centre is None else Seen(centre.point.tobytes())
 
 
 def encoded(
@@ -207,10 +212,7 @@ def encoded(
     """Share out rows as they are seen; see `encode_rows`."""
     if new is not None:  # under noise of their own, even if they are those of the fit
         data, secret = new, secret.derive("new samples")
-    # few: rows beyond a grid's range are refused, so that many grids would tell how far they lie
-    grid = repr((system.scale, system.bound, seen)).encode()
-    site.once().hold_few("grids of rows", grid, _GRIDS)
-    _check_range(data, system, seen)
+    check_grid(data, system, seen, site)
     rows = quantise(seen.rows(data.rows(start, stop)), system)  # Eq. (1)
     return share_out(
         rows,
@@ -221,6 +223,14 @@ def encoded(
         system=system,
         evaluators=evaluators,
     )
+
+
+def check_grid(data: ClientStore, system: ResidueSystem, seen: Seen, site: SiteRules) -> None:
+    """Refuse one grid too many, and one that the rows do not fit."""
+    # few: rows beyond a grid's range are refused, so that many grids would tell how far they lie
+    grid = repr((system.scale, system.bound, seen)).encode()
+    site.once().hold_few("grids of rows", grid, _GRIDS)
+    _check_range(data, system, seen)
 
 
 @lru_cache(maxsize=_GRIDS)

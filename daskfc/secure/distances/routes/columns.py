@@ -26,7 +26,8 @@ def entry_bytes(system: ResidueSystem) -> int:
 Whole: TypeAlias = NDArray[np.unsignedinteger] | WideIntegers
 
 
-def _joined(parts: list[Whole], axis: int = 0) -> Whole:
+def joined_whole(parts: list[Whole], axis: int = 0) -> Whole:
+    """Concatenate whole squared distances."""
     wide = [part for part in parts if isinstance(part, WideIntegers)]
     if wide:
         return WideIntegers.joined(wide, axis)
@@ -41,9 +42,9 @@ class KeptColumns:
     landmarks: list[Ints] = field(default_factory=list)
     rounds: list[Whole] = field(default_factory=list)
 
-    def __call__(self, rows: slice) -> Whole:
+    def __call__(self, rows: slice | Ints) -> Whole:
         """Return the distances of some samples to all landmarks, in the landmarks' order."""
-        return _joined([block[rows] for block in self.rounds], axis=1)
+        return joined_whole([block[rows] for block in self.rounds], axis=1)
 
 
 def start_search(plan: RowPlan, *, system: ResidueSystem) -> LandmarkEmbedding:
@@ -63,13 +64,13 @@ def keep_columns(
     """Keep a round of columns; a second call with the same round adds nothing."""
     kept = kept or KeptColumns(system)
     if not any(np.array_equal(landmarks, known) for known in kept.landmarks):
-        whole = _joined([_whole(part, system) for part in columns])
+        whole = joined_whole([whole_of(part, system) for part in columns])
         kept.landmarks.append(landmarks)
         kept.rounds.append(whole)
     return kept
 
 
-def _whole(part: Columns, system: ResidueSystem) -> Whole:
+def whole_of(part: Columns, system: ResidueSystem) -> Whole:
     """Return whole squared distances in units of 1 / S²; small ones are rounded back."""
     if part.whole is not None:
         return part.whole

@@ -1,8 +1,9 @@
 """The evaluators of a code: clients send them shares, and they return distances of shares."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
@@ -45,6 +46,12 @@ class Evaluation:
     def is_ready(self) -> bool:
         """Whether the evaluators have their shares of the rows."""
         return self._coded is not None
+
+    def again(self) -> Self:
+        """Return the same evaluators, who get shares of other rows."""
+        other = copy(self)
+        other._coded = other._hiding = None
+        return other
 
     def encode(
         self, sizes: PublicPlan, plan: Local[RowPlan], step: Callable[..., Any], *args: Any

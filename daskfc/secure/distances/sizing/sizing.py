@@ -49,7 +49,10 @@ class Sizing:
         n_features: int,
         names: Sequence[str],
         tile: int | None,  # None for the largest that every party's memory allows
+        *,
+        keeps: bool = False,  # whether columns are kept for the next fit, beside those of the last
     ) -> None:
+        self._kept_bytes = 2 * entry_bytes(system) if keeps else 0
         self._federation, self._names, self._tile = federation, names, tile
         self._system, self._n_samples, self._n_features = system, n_samples, n_features
         self._sizes = {
@@ -127,14 +130,16 @@ class Sizing:
 
     def check_columns(self, keep: str, n_neighbors: int | None, reader: Reader) -> None:
         """Refuse columns of landmarks, or their use, if some party cannot hold them."""
-        self._check(self._columns(keep, n_neighbors, reader), self._disk_for(reader))
+        need = self._columns(keep, n_neighbors, reader, self._kept_bytes)
+        self._check(need, self._disk_for(reader))
 
     def cheaper(self, keep: str, n_neighbors: int | None, reader: Reader) -> tuple[str, str]:
         """Return "columns" or "blocks" for all distances, and the reason if blocks."""
         if self._n_samples <= 2 * (self._n_features + 2):
             return "blocks", f"{self._n_samples} samples are no more than 2 (d + 2)"
         try:
-            need = self._columns(keep, n_neighbors, reader, entry_bytes(self._system))
+            kept_bytes = max(entry_bytes(self._system), self._kept_bytes)
+            need = self._columns(keep, n_neighbors, reader, kept_bytes)
             self._check(need, self._disk_for(reader))
         except ResourceRefused as refused:
             return "blocks", str(refused)
