@@ -173,6 +173,8 @@ ATTEMPTS = (
     Attempt("17", "keys of one sum dealt to several sets of holders", "b",
         "both keys of a client", REFUSED, (f"{_SUMS}::test_no_two_sets_of_holders_*",
          f"{_SUMS}::test_keys_are_dealt_once",)),
+    Attempt("17", "a vault opened with the shares of nobody else", "b",
+        "one site's sums, exactly", REFUSED, (f"{_MASKS}::test_a_vault_opens_*", _STEPS)),
     Attempt("17", "rows shared out by a weaker code, or to one evaluator twice", "b",
         "rows, with one site", REFUSED, (_STEPS,
          "tests/secure/distances/test_steps.py::test_evaluators_in_another_order_*",)),

@@ -129,7 +129,6 @@ class Vault:
         self._once.hold("masks", tag, told + hashlib.sha256(encoded.data).digest())
         own = KeyPair(pair_secret(secret, tag))
         row = 1 + self._place[tag]
-        # only members that dealt shares: their masks can be removed should they leave
         others = {m: self._public[m].keys[row].tobytes() for m in self._shares if m != self.party}
         keys = {
             member: mask_key(own.shared(key, "masks"), tag, told) for member, key in others.items()
@@ -174,9 +173,22 @@ def open_vault(
     party: str,
     site: SiteRules = FREE,
 ) -> Vault:
-    """Decrypt the other clients' shares; raise DecodingError if changed or of another batch."""
+    """Decrypt the shares of all, sealed for the same clients, keys and threshold.
+
+    Raises PrivacyError where a client dealt none, as pair masks would lack its, or for a threshold
+    above their number; DecodingError for shares that were changed or are of another dealing.
+    """
+    if set(sealed) != set(public) or party not in public or threshold > len(public):
+        raise PrivacyError(
+            f"client {party!r} got shares of {len(sealed)} clients and keys of {len(public)}, for "
+            f"a threshold of {threshold}: it needs shares of each, and as many at least. Nothing "
+            "was opened; start the run again."
+        )
     site.check_maskers(len(public), threshold)
     sealing, dealing = _sealing(secret, batch), _dealing(public, batch, tags, threshold)
+    once = site.once()
+    for tag in tags:  # as this client dealt its own, which no key seals
+        once.hold("shares", f"of the keys of {tag}", dealing.encode())
     shares = {}
     for member, message in sealed.items():
         content = message.sealed.tobytes()
@@ -195,7 +207,7 @@ def open_vault(
                 f"{2 * SHARE_BYTES * len(tags)}."
             )
         shares[member] = content
-    return Vault(party, tags, threshold, public, shares, site.once())
+    return Vault(party, tags, threshold, public, shares, once)
 
 
 def masked_once(
