@@ -70,9 +70,9 @@ def test_a_vault_opens_with_the_shares_of_all(rules, dealers):
     for site in (rules, FREE):
         with pytest.raises(PrivacyError, match=f"shares of {len(dealers)} clients and keys of 5"):
             open_first(clients, public, few, 4, site)
+    others = [{other: of[other] for other in NAMES[1:]} for of in (public, sealed)]
     with pytest.raises(PrivacyError, match="got shares of 4 clients and keys of 4"):
-        without = {other: public[other] for other in NAMES[1:]}
-        open_first(clients, without, {other: sealed[other] for other in NAMES[1:]}, 4, FREE)
+        open_first(clients, *others, 4, FREE)
     assert repr(open_first(clients, public, sealed, 4, rules)) == "Vault of client-1 for 2 sums"
 
 
