@@ -27,7 +27,7 @@ from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.masked import mask_key
 from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
-from daskfc.secure.sums.total import as_matrix
+from daskfc.secure.sums.total import encoded
 
 _NONCE = bytes(12)  # each sealing key seals one message, of one dealing of shares
 
@@ -221,10 +221,10 @@ def masked_once(
 ) -> MaskedPart:
     """Send an array behind its own mask and the pair masks of a tag."""
     noise = noise_of_part(part, site.hidden_among(vault.threshold))
-    encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
-    public = vault.mask(encoded, tag, secret, told_alike)
+    values = encoded(part, ring)
+    public = vault.mask(values, tag, secret, told_alike)
     key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()
-    return MaskedPart(tag, told_alike.hex(), key, encoded, noise)
+    return MaskedPart(tag, told_alike.hex(), key, values, noise)
 
 
 def reveal(

@@ -195,7 +195,7 @@ def test_missing_replayed_and_unlike_parts_are_errors(clients):
     with pytest.raises(InvalidInput, match="must have one shape"):
         masked_total(sent("s.2", (3, 3, 4, 3, 3)), RING, "s.2", NAMES)
     with pytest.raises(OverflowRefused, match="some of 3 numbers"):
-        masked_part(np.array([0.0, 4.0, 0.0]), clients.keys["client-1"], RING, "s.3")
+        masked_part(np.array([0.0, 4.5, 0.0]), clients.keys["client-1"], RING, "s.3")
     with pytest.raises(InvalidInput, match="one or two axes; got 3"):
         masked_part(np.zeros((1, 1, 1)), clients.keys["client-1"], RING, "s.4")
 
