@@ -230,14 +230,23 @@ def test_a_start_prepares_samples_in_so_many_ways(rules):
     )
     step = "daskfc.secure.prepare.steps.zero_rows"
 
-    def ask(mean):
-        so_far = [{"step": "standardise", "mean": [mean], "scale": [1.0]}, {"step": "log"}]
-        one.check_step(StepUse(step, "client", frozenset(), {}, given={"so_far": so_far}))
+    def ask(*means, last=()):
+        moved = [{"step": "standardise", "mean": [mean], "scale": [1.0]} for mean in means]
+        given = {"so_far": [*moved, *last]}
+        one.check_step(StepUse(step, "client", frozenset(), {}, given=given))
 
-    for mean in [*range(64), *range(64)]:
+    for kind in ("log", "tf-idf"):
+        for mean in (1.0, 2.0, 2.0):
+            ask(mean, last=[{"step": kind}])
+    ask(1.0, last=[{"step": "log"}, {"step": "normalise"}])  # which no value fails
+    for kind in ("log", "tf-idf"):
+        with pytest.raises(PrivacyError, match="4 different ways to prepare samples for a log at"):
+            ask(3.0, last=[{"step": kind}])
+    for mean in range(9):
         ask(float(mean))
-    with pytest.raises(PrivacyError, match="may ask for 64 different ways to prepare samples"):
-        ask(64.0)
+    ask(0.0)
+    with pytest.raises(PrivacyError, match="may ask for 16 different ways to prepare samples at"):
+        ask(0.5)
 
 
 # -- over runs ------------------------------------------------------------------------------------

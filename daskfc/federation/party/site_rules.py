@@ -29,7 +29,8 @@ UNNAMED = "steps"
 """The method of a run whose driver does not say what it is for."""
 
 FAILURES = 4  # ours: steps of a start that may fail at a site: each failure tells of its data
-_PREPARED = 64  # ours: ways in which a start may have a site prepare its samples
+_PREPARED = 16  # ours: ways in which a start may have a site prepare its samples
+_REFUSING = ("log", "tf-idf")  # steps of a preparation that some values fail
 _OWN = "daskfc"
 _ROUNDED = 1.0 + 1e-6  # ours: tolerance for composing the same releases again
 logger = logging.getLogger("daskfc.party")
@@ -341,9 +342,16 @@ class PartyRules(SiteRules):
                 refusal = Refusal("steps", told)
         if refusal is not None:
             self.refuse(refusal)
-        if "so_far" in use.given:  # numbers of the caller: what fails tells where samples lie
-            content = repr(use.given["so_far"]).encode()
-            self._once.hold_few("ways to prepare samples", content, _PREPARED)
+        if so_far := use.given.get("so_far"):
+            self._check_prepared(so_far)
+
+    def _check_prepared(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse samples that are prepared in many ways: what fails tells where they lie."""
+        self._once.hold_few("ways to prepare samples", repr(steps).encode(), _PREPARED)
+        for place, step in enumerate(steps):
+            if step["step"] in _REFUSING:
+                until = repr(steps[: place + 1]).encode()
+                self._once.hold_few("ways to prepare samples for a log", until, FAILURES)
 
     def check_raw(self, kind: str) -> None:
         """Refuse a message with raw data, by the policy's ``raw``."""
