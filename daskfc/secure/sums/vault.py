@@ -55,6 +55,12 @@ def _dealing(
     return hashlib.sha256(about.encode()).hexdigest()
 
 
+def _deal_once(once: OnceOnly, tags: Sequence[str], dealing: str) -> None:
+    """Refuse (PrivacyError) another dealing of the keys of a sum than before."""
+    for tag in tags:
+        once.hold("shares", f"of the keys of {tag}", dealing.encode())
+
+
 def advertise(
     receivers: Sequence[str], batch: str, tags: Sequence[str], secret: SecretKey
 ) -> dict[str, PublicKeys]:
@@ -80,10 +86,9 @@ def seal(
     site.check_maskers(len(public), threshold)
     members = sorted(public)
     dealing = _dealing(public, batch, tags, threshold)
-    once = site.once()
+    _deal_once(site.once(), tags, dealing)
     plain = {member: bytearray() for member in members}
     for tag in tags:
-        once.hold("shares", f"of the keys of {tag}", dealing.encode())
         for kind, key in (("own", own_seed(secret, tag)), ("pairs", pair_secret(secret, tag))):
             stream = secret.derive("shamir", kind, tag, dealing).stream()
             shares = share_secret(key.to_bytes(), len(members), threshold, stream)
@@ -187,8 +192,7 @@ def open_vault(
     site.check_maskers(len(public), threshold)
     sealing, dealing = _sealing(secret, batch), _dealing(public, batch, tags, threshold)
     once = site.once()
-    for tag in tags:  # as this client dealt its own, which no key seals
-        once.hold("shares", f"of the keys of {tag}", dealing.encode())
+    _deal_once(once, tags, dealing)  # no key seals this client's own
     shares = {}
     for member, message in sealed.items():
         content = message.sealed.tobytes()
