@@ -19,7 +19,12 @@ from daskfc.site.approved import PLACE, ROUTE, WHERE, Protocol, setting
 from daskfc.site.request import TASKS
 
 FOLDER = Path(approved.__file__).with_name("protocols")
-_OTHER_SUMS = ("daskfc.secure.sums.plain.", "daskfc.secure.sums.shared.")
+_OTHER_SUMS = (
+    "daskfc.secure.sums.plain.",
+    "daskfc.secure.sums.recovering.recovered_total",
+    "daskfc.secure.sums.shared.",
+    "daskfc.secure.sums.vault.",
+)
 MATTERS = {
     "OmniFC": {
         "reveal": (

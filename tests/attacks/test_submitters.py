@@ -3,6 +3,7 @@
 import asyncio
 import re
 
+import numpy as np
 import pytest
 from distributed import Worker
 
@@ -10,6 +11,7 @@ from daskfc.baselines import Central
 from daskfc.coding import FixedPoint
 from daskfc.errors import DaskfcError
 from daskfc.federation import PerClient
+from daskfc.federation.party.site_rules import FAILURES
 from daskfc.protocols import FedSC, OmniFC
 from daskfc.protocols.omnifc import on_shares
 from daskfc.secure.sums import masked
@@ -96,6 +98,33 @@ def test_masks_are_used_once(ports):
                 federation.wait(list(sent.values()))
         with pytest.raises(DaskfcError, match=r"the masks of .* were used for another content"):
             federation.wait(list(sent.values()))
+
+
+def test_a_bound_is_no_question_that_may_be_asked_again(ports):
+    """What a sum refuses tells of one site's array, and no message of it, nor a row in a ledger."""
+    with ports.joined() as federation:
+        federation.start_run("bounds", random_state=0, deadline_s=60, request=OTHER)
+        graph = federation.clients, 0
+        near = PerClient(masked.mask_neighbours(*graph))
+        public = federation.exchange(masked.public_key, *graph, receivers=near)
+        keys = federation.on_clients(masked.agree, public, *graph, clients=["site-3"])
+        rows = federation.on_clients(steps.rows, clients=["site-3"])
+
+        def asked(bound):
+            ring, tag = FixedPoint(bound, 1, 0), f"within {bound}"
+            sent = federation.ask(masked.masked_part, rows, keys, ring, tag, clients=["site-3"])
+            federation.wait(list(sent.values()))
+
+        largest = float(np.abs(ROWS["site-3"]).max())
+        above = 2.0 ** np.ceil(np.log2(largest))
+        for bound in np.linspace(above / 2 + 0.1, above, 5):  # on both sides of the largest
+            asked(float(bound))
+        for bound in above / 2.0 ** np.arange(1, 1 + FAILURES):
+            with pytest.raises(DaskfcError, match="exceed the agreed magnitude of"):
+                asked(float(bound))
+        with pytest.raises(DaskfcError, match="steps of this start failed at site-3, which takes"):
+            asked(2.0 * above)
+    assert any("it takes no more of the run" in row.text for row in audited(ports, "steps"))
 
 
 def test_keys_are_agreed_on_by_as_many_as_the_site_says(ports):

@@ -31,6 +31,7 @@ from daskfc.secure.prepare.steps import zero_rows
 from daskfc.secure.sums.interpoint import interpoint_moments
 from daskfc.secure.sums.plain import plain_part
 from daskfc.secure.sums.shared import offered
+from daskfc.secure.sums.vault import advertise
 from daskfc.site import RunRequest
 from daskfc.site.approved import Protocol, StepUse
 from daskfc.testing.federation import stores_of
@@ -120,6 +121,17 @@ class TestAtSites:
             near = PerClient(dict.fromkeys(members, members))
             sent = connected.exchange(offered, members, 2, receivers=near)
             if averaging == "shared":
+                connected.wait([one for by in sent.values() for one in by.values()])
+        with refused():
+            connected.wait([one for by in sent.values() for one in by.values()])
+
+    def test_masks_that_others_may_open_are_not_those_of_neighbours(self, connected):
+        """Sums of those that stay, in a run that was announced with all."""
+        tags, to = ["t.0"], {"receivers": connected.clients}
+        for averaging in ("recovering", "masked"):
+            begin(connected, averaging=averaging)
+            sent = connected.exchange(advertise, connected.clients, "t", tags, **to)
+            if averaging == "recovering":
                 connected.wait([one for by in sent.values() for one in by.values()])
         with refused():
             connected.wait([one for by in sent.values() for one in by.values()])

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from daskfc.errors import PolicyRefused, PrivacyError
+from daskfc.errors import EgressRefused, OverflowRefused, PolicyRefused, PrivacyError
 from daskfc.federation.party.options import PartyOptions, RunSettings
-from daskfc.federation.party.site_rules import OnceOnly, PartyRules
+from daskfc.federation.party.site_rules import FAILURES, OnceOnly, PartyRules
 from daskfc.privacy import noise_multiplier
 from daskfc.site import Policy, RunRequest, SiteState
+from daskfc.site.approved import StepUse
 from daskfc.stores import ClientStore, write_store
 from daskfc.testing.federation import stores_of
 
@@ -184,6 +185,68 @@ def test_a_run_releases_no_more_than_it_announced(rules):
     one.charge("digest", each, "round 2")
     free = rules(run=announced(kind="data", sigma=1.0, clip=2.0, delta=1e-5))
     free.charge("digest", 0.1, "another")
+
+
+# -- what fails -----------------------------------------------------------------------------------
+
+
+def fails(rules, error=OverflowRefused):
+    with pytest.raises(error), rules.counting_failures():
+        raise error("too large.")
+
+
+def test_steps_of_a_start_fail_a_few_times_at_a_site(rules):
+    """A caller that chooses a bound finds a number of the site by one refusal after the other."""
+    for number in range(FAILURES):
+        one = rules(Policy())  # as after a crash of the party's process
+        with one.counting_failures():
+            """What succeeds is not counted."""
+        fails(one, EgressRefused)  # which ends the run by itself
+        fails(one, OverflowRefused if number % 2 else ZeroDivisionError)
+        assert len(one._state.audit()) == (number == FAILURES - 1)
+    for again in (one, rules(Policy())):
+        with (
+            pytest.raises(
+                PrivacyError, match=r"^4 steps of this start failed at a, which takes no"
+            ),
+            again.counting_failures(),
+        ):
+            raise AssertionError("a step of the run")
+    assert [row.rule for row in one._state.audit()] == ["steps"]
+    fails(rules(Policy(), replace(RUN, start="another")))
+
+
+@pytest.mark.parametrize("where", [{}, {"policy": Policy(), "store": None}])
+def test_failures_are_counted_where_a_site_has_a_policy_and_data(rules, where):
+    one = rules(**where)
+    for _ in range(2 * FAILURES):
+        fails(one)
+
+
+def test_a_start_prepares_samples_in_so_many_ways(rules):
+    """By shifts of its own a caller learned where samples lie: what is below fails in a log."""
+    one = rules(
+        Policy(), replace(RUN, request={"method": "preparation", "parameters": {"noised": False}})
+    )
+    step = "daskfc.secure.prepare.steps.zero_rows"
+
+    def ask(*means, last=()):
+        moved = [{"step": "standardise", "mean": [mean], "scale": [1.0]} for mean in means]
+        given = {"so_far": [*moved, *last]}
+        one.check_step(StepUse(step, "client", frozenset(), {}, given=given))
+
+    for kind in ("log", "tf-idf"):
+        for mean in (1.0, 2.0, 2.0):
+            ask(mean, last=[{"step": kind}])
+    ask(1.0, last=[{"step": "log"}, {"step": "normalise"}])  # which no value fails
+    for kind in ("log", "tf-idf"):
+        with pytest.raises(PrivacyError, match="4 different ways to prepare samples for a log at"):
+            ask(3.0, last=[{"step": kind}])
+    for mean in range(9):
+        ask(float(mean))
+    ask(0.0)
+    with pytest.raises(PrivacyError, match="may ask for 16 different ways to prepare samples at"):
+        ask(0.5)
 
 
 # -- over runs ------------------------------------------------------------------------------------

@@ -238,10 +238,11 @@ class Party:
             except OSError as error:
                 raise self.unrecorded(error) from error
             inner = functools.partial(self._inner, reader=call.reader)
-            arguments = fill_slots(call.arguments, tuple(map(content_of_value, values)), inner)
             told = self._told(call, values)
-            result = self._call(call.step, arguments, call.round, told)
-            return self._address(call, name, result, told)
+            with self.rules.counting_failures():
+                arguments = fill_slots(call.arguments, tuple(map(content_of_value, values)), inner)
+                result = self._call(call.step, arguments, call.round, told)
+                return self._address(call, name, result, told)
         except Exception as error:
             logger.exception("step %s of round %d failed", name, call.round)
             crossing = self._crossing(error, name)

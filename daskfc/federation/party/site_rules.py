@@ -1,18 +1,20 @@
 """A site's policy and memory within a run, as the guard and the steps ask for them."""
 
+import contextlib
 import hashlib
 import json
 import logging
+import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from packaging.utils import canonicalize_name
 
-from daskfc.errors import PolicyRefused, PrivacyError
+from daskfc.errors import ENDS_A_RUN, PolicyRefused, PrivacyError
 from daskfc.federation.party.options import PartyOptions
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.privacy import Accountant, GaussianEvent
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 UNNAMED = "steps"
 """The method of a run whose driver does not say what it is for."""
 
+FAILURES = 4  # ours: steps of a start that may fail at a site: each failure tells of its data
+_PREPARED = 16  # ours: ways in which a start may have a site prepare its samples
+_REFUSING = ("log", "tf-idf")  # steps of a preparation that some values fail
 _OWN = "daskfc"
 _ROUNDED = 1.0 + 1e-6  # ours: tolerance for composing the same releases again
 logger = logging.getLogger("daskfc.party")
@@ -62,6 +67,10 @@ class OnceOnly:
                 f"the {use} of {tag!r} were used for another content before, and serve one only. "
                 "Nothing was sent; sum under a new tag."
             )
+
+    def is_full(self, use: str, most: int) -> bool:
+        """Return whether `hold_few` has as many contents as it takes."""
+        return hashlib.sha256(f"{use} {most - 1}".encode()).hexdigest() in self._seen
 
     def hold_few(self, use: str, content: bytes, most: int) -> None:
         """Record a content as one of at most so many different ones; PrivacyError for more."""
@@ -167,6 +176,30 @@ class PartyRules(SiteRules):
     def once(self) -> OnceOnly:
         """Return the party's own memory of tags, which survives a restart of its process."""
         return self._once
+
+    @contextlib.contextmanager
+    def counting_failures(self) -> Iterator[None]:
+        """Count a step of the run that fails, and refuse (PrivacyError) those after a few.
+
+        A caller that chooses a step's numbers learns of the data by what is refused.
+        """
+        use, told = "failed steps", f"{FAILURES} steps of this start failed at {self._options.name}"
+        counts = not self._free and self._options.store is not None
+        if counts and self._once.is_full(use, FAILURES):
+            raise PrivacyError(
+                f"{told}, which takes no more: failures tell of its data. Mend what failed, as "
+                "its party.log says, and start the run again."
+            )
+        try:
+            yield
+        except Exception as error:
+            if counts and not isinstance(error, ENDS_A_RUN):
+                with contextlib.suppress(PrivacyError):
+                    self._once.hold_few(use, secrets.token_bytes(16), FAILURES)
+                if self._state is not None and self._once.is_full(use, FAILURES):
+                    refusal = Refusal("steps", f"{told}; it takes no more of the run.")
+                    self._state.refused(refusal, run_id=self._run_id, start=self._start)
+            raise
 
     def hidden_among(self, n_clients: int) -> int:
         """See `SiteRules`; PrivacyError where what was announced is no number."""
@@ -309,6 +342,16 @@ class PartyRules(SiteRules):
                 refusal = Refusal("steps", told)
         if refusal is not None:
             self.refuse(refusal)
+        if so_far := use.given.get("so_far"):
+            self._check_prepared(so_far)
+
+    def _check_prepared(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse samples that are prepared in many ways: what fails tells where they lie."""
+        self._once.hold_few("ways to prepare samples", repr(steps).encode(), _PREPARED)
+        for place, step in enumerate(steps):
+            if step["step"] in _REFUSING:
+                until = repr(steps[: place + 1]).encode()
+                self._once.hold_few("ways to prepare samples for a log", until, FAILURES)
 
     def check_raw(self, kind: str) -> None:
         """Refuse a message with raw data, by the policy's ``raw``."""

@@ -28,10 +28,14 @@ from daskfc.stores import ClientStore
 
 @dataclass(frozen=True)
 class Iterate:
-    """An iteration's result at a client: W_t[m]ᵀ W_t[m], (D + r, D + r), and W_t[m]."""
+    """An iteration's result at a client: W_t[m]ᵀ W_t[m], (D + r, D + r), and W_t[m].
+
+    `made_of` is the digest of what they were made of, besides the samples.
+    """
 
     gram: Floats
     rows: WeightedRows
+    made_of: str
 
 
 def count_samples(data: ClientStore) -> Floats:
@@ -61,7 +65,9 @@ def iterate(
     gram: Floats | float = 0.0
     for W in write_weighted(data, settings, plan, found, kept, rows):
         gram = gram + W.T @ W
-    return Iterate(np.asarray(gram), rows)
+    earlier = "" if before is None else before.made_of
+    told = [part for one in (plan, *past) for part in vars(one).values()]
+    return Iterate(np.asarray(gram), rows, input_digest(settings, earlier, *told))
 
 
 def packed_gram(iterate: Iterate) -> Floats:
@@ -79,8 +85,7 @@ def noisy_gram(
     secret: SecretKey,
 ) -> Noised:
     """Return the triangle with the client's share of the noise, the same if repeated."""
-    drawn_from = [part for one in past for part in (one.values, one.vectors)]
-    inputs = input_digest(data.digest, *drawn_from)
+    inputs = input_digest(data.digest, iterate.made_of, n_shares)
     return noise.on_gram(packed(iterate.gram), secret, inputs, len(past) + 1, n_shares)
 
 

@@ -61,7 +61,9 @@ def power_of_four(least: float) -> float:
 
 
 def count_unit(bound: float) -> float:
-    """Return what a number of rows is multiplied with, to be at most `bound`."""
+    """Return what a number of rows is multiplied with, to be at most `bound`, a power of two."""
+    if math.frexp(bound)[0] != 0.5:  # refusals of sums in units between would tell how large
+        raise InvalidInput(f"the bound of sums must be a power of two; got {bound}. Round it up.")
     return bound / _ROWS
 
 

@@ -98,7 +98,7 @@ def noisy_moments(
     for _, block in store.blocks():
         v = np.clip((numbers_of(store, block) - low) / width, 0.0, 1.0) - 0.5
         found += v.sum(axis=0), _SQUARES * np.square(v).sum(axis=0)
-    inputs = input_digest(data.digest, repr(so_far), low, width)
+    inputs = input_digest(data.digest, repr(so_far), low, width, n_shares)
     label = noise_label("preparation: standardise", sigma=declared.sigma, clip=1.0, inputs=inputs)
     return with_noise_share(
         found,

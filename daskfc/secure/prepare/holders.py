@@ -75,13 +75,16 @@ def own_words(data: ClientStore, so_far: Sequence[FittedStep], site: SiteRules =
 
 @takes(so_far=no_weights)
 def words_held(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
-    """Return 1 for each word that the client's samples have, (1, words)."""
-    return _held(data, so_far).astype(np.float64)[None]
+    """Return 1 for each word that the client's samples have, -1 for the others, (1, words).
+
+    So the magnitude is 1 in any case: a refusal by a bound below it would tell who has a word.
+    """
+    return np.where(_held(data, so_far), 1.0, -1.0)[None]
 
 
 def lone_words(total: Total, sizes: tuple[int, ...]) -> LoneWords:
     """Report the number of words of each column that only one client has."""
-    alone = np.rint(total.values[0]) == 1
+    alone = np.rint((total.values[0] + len(total.terms)) / 2.0) == 1
     ends = np.cumsum(sizes)
     counts = [int(alone[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True)]
     return LoneWords(np.array(counts, dtype=np.int64))

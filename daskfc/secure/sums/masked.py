@@ -23,7 +23,7 @@ from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
-from daskfc.secure.sums.total import Aggregation, OwnParts, Total, as_matrix
+from daskfc.secure.sums.total import Aggregation, OwnParts, Total, encoded
 
 _NEIGHBOURS = 4  # ours, at least: holds against any 3 colluders, announced or not
 
@@ -217,10 +217,10 @@ def masked_part(
 ) -> MaskedPart:
     """Send an array behind the masks of a tag and of the data that this client got."""
     noise = noise_of_part(part, site.hidden_among(keys.n_members))
-    encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
-    keys.mask(encoded, tag, told_alike)
+    values = encoded(part, ring)
+    keys.mask(values, tag, told_alike)
     none = np.empty((0, 32), dtype=np.uint8)
-    return MaskedPart(tag, told_alike.hex(), none, encoded, noise)
+    return MaskedPart(tag, told_alike.hex(), none, values, noise)
 
 
 def add_up(

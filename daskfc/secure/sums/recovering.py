@@ -101,10 +101,9 @@ class EnduringSum(Aggregation):
 
 @dataclass
 class _Batch:
-    """Keys for some sums: `holders` got shares of them, `members` also dealt shares in time."""
+    """Keys for some sums, of which all `members` dealt shares to all."""
 
     tags: list[str]
-    holders: tuple[str, ...]
     members: tuple[str, ...]
     vaults: PerClient[Local]
 
@@ -196,27 +195,28 @@ class RecoveringSum(EnduringSum):
             federation.ask(reveal, batch.vaults, tag, tuple(sent), clients=tuple(sent))
         )
         return federation.on_server(
-            recovered_total, sent, revealed, ring, tag, batch.holders, batch.members, self.threshold
+            recovered_total, sent, revealed, ring, tag, batch.members, self.threshold
         )
 
     def _exchange_keys(self, clients: tuple[str, ...]) -> _Batch:
-        federation, number = self._federation, next(self._numbers)
-        batch = f"{self._name}.{number}"
+        federation = self._federation
+        batch = f"{self._name}.{next(self._numbers)}"
         tags = [f"{batch}.{i}" for i in range(self._size)]
         public = self._at_clients(
             federation.exchange(advertise, clients, batch, tags, clients=clients, receivers=clients)
         )
-        holders = tuple(public)
+        members = tuple(public)
         sealed = self._at_clients(
             federation.exchange(
-                seal, public, batch, tags, self.threshold, clients=holders, receivers=holders
+                seal, public, batch, tags, self.threshold, clients=members, receivers=members
             )
         )
-        members = tuple(sealed)
+        if len(sealed) < len(members):  # each opens the shares of all, so that all mask for all
+            return self._exchange_keys(tuple(sealed))
         vaults = federation.on_clients(
             open_vault, public, sealed, batch, tags, self.threshold, clients=members
         )
-        return _Batch(tags, holders, members, vaults)
+        return _Batch(tags, members, vaults)
 
     def _at_clients(self, sent: PerClient[PerClient[Sent]]) -> PerClient[PerClient[Local]]:
         """Return messages by receiver and sender, among clients that all got those of all."""
@@ -247,13 +247,12 @@ def recovered_total(
     revealed: Mapping[str, RevealedShares],
     ring: FixedPoint,
     tag: str,
-    holders: tuple[str, ...],
     members: tuple[str, ...],
     threshold: int,
 ) -> Total:
     """Remove the masks that did not cancel, and decode the sum.
 
-    `holders` got shares, numbered in sorted order; the masks derive from the keys of `members`.
+    All `members` got shares, numbered in sorted order, and the masks derive from their keys.
     Raises DecodingError for contradicting shares or fewer than `threshold` of them.
     """
     present = tuple(sorted(parts))
@@ -261,9 +260,9 @@ def recovered_total(
     stale = sorted(name for name, message in revealed.items() if message.tag != tag)
     if stale:
         raise DecodingError(f"the shares of {', '.join(stale)} belong to another sum than {tag!r}.")
-    order = sorted(holders)
+    order = sorted(members)
     number = {name: order.index(name) for name in revealed}
-    absent = [name for name in sorted(members) if name not in parts]
+    absent = [name for name in order if name not in parts]
 
     def recover(kind: str, row: int) -> SecretKey:
         shares = {number[name]: getattr(m, kind)[row].tobytes() for name, m in revealed.items()}

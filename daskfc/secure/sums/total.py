@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.coding import FixedPoint
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Inline, Local, PerClient, Sent
 from daskfc.privacy import Noised, Part
@@ -60,8 +61,9 @@ class Aggregation(ABC):
             the noise of `Noised` ones.
         max_abs : float, optional
             Public bound on the magnitude of every entry of every client; it fixes the precision
-            of sums in fixed point, and a client refuses a larger entry. Without it the clients
-            agree on one: each reports its largest magnitude, rounded up to a power of two.
+            of sums in fixed point, and a client refuses an entry above it, as rounded up to a
+            power of two. Without it the clients agree on one: each reports its largest magnitude,
+            so rounded.
 
         Returns
         -------
@@ -119,13 +121,28 @@ def magnitude(part: Part) -> Magnitude:
             "an array to be summed must be finite, and at most 2**1023 in magnitude. "
             "Mend what computes it."
         )
-    mantissa, exponent = math.frexp(found)  # exact, where a logarithm may fall short of found
-    return Magnitude(math.ldexp(1.0, exponent - (mantissa == 0.5)) if found > 0 else 0.0)
+    return Magnitude(_power_of_two(found))
+
+
+def _power_of_two(least: float) -> float:
+    """Return the smallest power of two that is no less than a number; 0 for 0."""
+    mantissa, exponent = math.frexp(least)  # exact, where a logarithm may fall short
+    return math.ldexp(1.0, exponent - (mantissa == 0.5)) if least > 0 else 0.0
 
 
 def largest(parts: Mapping[str, Magnitude]) -> Magnitude:
     """Report to the caller the largest of all magnitudes, as the bound of the sum."""
     return Magnitude(max(part.bound for part in parts.values()))
+
+
+def encoded(part: Part, ring: FixedPoint) -> NDArray[np.uint64]:
+    """Return an array in fixed point; OverflowRefused beyond the bound, as a power of two.
+
+    By refusals at bounds between these, which a caller chooses, it would learn what is in the
+    array; powers of two are what `magnitude` reports.
+    """
+    wide = FixedPoint(_power_of_two(ring.max_abs), ring.n_terms, ring.fraction_bits)
+    return np.ascontiguousarray(wide.encode(as_matrix(part)))
 
 
 def as_matrix(part: Part) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.masked import mask_key
 from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
-from daskfc.secure.sums.total import as_matrix
+from daskfc.secure.sums.total import encoded
 
 _NONCE = bytes(12)  # each sealing key seals one message, of one dealing of shares
 
@@ -55,6 +55,12 @@ def _dealing(
     return hashlib.sha256(about.encode()).hexdigest()
 
 
+def _deal_once(once: OnceOnly, tags: Sequence[str], dealing: str) -> None:
+    """Refuse (PrivacyError) another dealing of the keys of a sum than before."""
+    for tag in tags:
+        once.hold("shares", f"of the keys of {tag}", dealing.encode())
+
+
 def advertise(
     receivers: Sequence[str], batch: str, tags: Sequence[str], secret: SecretKey
 ) -> dict[str, PublicKeys]:
@@ -80,10 +86,9 @@ def seal(
     site.check_maskers(len(public), threshold)
     members = sorted(public)
     dealing = _dealing(public, batch, tags, threshold)
-    once = site.once()
+    _deal_once(site.once(), tags, dealing)
     plain = {member: bytearray() for member in members}
     for tag in tags:
-        once.hold("shares", f"of the keys of {tag}", dealing.encode())
         for kind, key in (("own", own_seed(secret, tag)), ("pairs", pair_secret(secret, tag))):
             stream = secret.derive("shamir", kind, tag, dealing).stream()
             shares = share_secret(key.to_bytes(), len(members), threshold, stream)
@@ -129,7 +134,6 @@ class Vault:
         self._once.hold("masks", tag, told + hashlib.sha256(encoded.data).digest())
         own = KeyPair(pair_secret(secret, tag))
         row = 1 + self._place[tag]
-        # only members that dealt shares: their masks can be removed should they leave
         others = {m: self._public[m].keys[row].tobytes() for m in self._shares if m != self.party}
         keys = {
             member: mask_key(own.shared(key, "masks"), tag, told) for member, key in others.items()
@@ -174,9 +178,21 @@ def open_vault(
     party: str,
     site: SiteRules = FREE,
 ) -> Vault:
-    """Decrypt the other clients' shares; raise DecodingError if changed or of another batch."""
+    """Decrypt the shares of all, sealed for the same clients, keys and threshold.
+
+    Raises PrivacyError where a client dealt none, as pair masks would lack its, or for a threshold
+    above their number; DecodingError for shares that were changed or are of another dealing.
+    """
+    if set(sealed) != set(public) or party not in public or threshold > len(public):
+        raise PrivacyError(
+            f"client {party!r} got shares of {len(sealed)} clients and keys of {len(public)}, for "
+            f"a threshold of {threshold}: it needs shares of each, and as many at least. Nothing "
+            "was opened; start the run again."
+        )
     site.check_maskers(len(public), threshold)
     sealing, dealing = _sealing(secret, batch), _dealing(public, batch, tags, threshold)
+    once = site.once()
+    _deal_once(once, tags, dealing)  # no key seals this client's own
     shares = {}
     for member, message in sealed.items():
         content = message.sealed.tobytes()
@@ -195,7 +211,7 @@ def open_vault(
                 f"{2 * SHARE_BYTES * len(tags)}."
             )
         shares[member] = content
-    return Vault(party, tags, threshold, public, shares, site.once())
+    return Vault(party, tags, threshold, public, shares, once)
 
 
 def masked_once(
@@ -209,10 +225,10 @@ def masked_once(
 ) -> MaskedPart:
     """Send an array behind its own mask and the pair masks of a tag."""
     noise = noise_of_part(part, site.hidden_among(vault.threshold))
-    encoded = np.ascontiguousarray(ring.encode(as_matrix(part)))
-    public = vault.mask(encoded, tag, secret, told_alike)
+    values = encoded(part, ring)
+    public = vault.mask(values, tag, secret, told_alike)
     key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()
-    return MaskedPart(tag, told_alike.hex(), key, encoded, noise)
+    return MaskedPart(tag, told_alike.hex(), key, values, noise)
 
 
 def reveal(

@@ -1,6 +1,7 @@
 """Noise on Gram matrices: how much of it, and when it is the same."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,14 +16,14 @@ from daskfc.protocols.fk_kmeans.party import Iterate, WeightedRows, noisy_gram
 
 N = 60
 DATA = SimpleNamespace(digest="a")
-ITERATE = Iterate(np.diag(np.arange(1.0, N + 1)), WeightedRows("nowhere"))
+ITERATE = Iterate(np.diag(np.arange(1.0, N + 1)), WeightedRows("nowhere"), "of all samples")
 PAST = [Eigenpairs(np.ones(1), np.ones((N, 1)), 0.5, 1, 0)]
 SECRET = SecretKey.from_bytes(bytes(32))
 NOISE = GramNoise(3.0)
 
 
-def noise(data=DATA, past=(), kind=NOISE, shares=4, secret=SECRET):
-    found = noisy_gram(data, ITERATE, past, kind, shares, secret)
+def noise(data=DATA, iterate=ITERATE, past=(), kind=NOISE, shares=4, secret=SECRET):
+    found = noisy_gram(data, iterate, past, kind, shares, secret)
     assert found.noise_multiplier == pytest.approx(kind.multiplier)
     return found.values - packed(ITERATE.gram)
 
@@ -45,6 +46,8 @@ def test_a_step_that_is_repeated_releases_nothing_new():
         {"past": PAST},
         {"data": SimpleNamespace(digest="b")},
         {"kind": GramNoise(3.5)},
+        {"shares": 1},
+        {"iterate": replace(ITERATE, made_of="of other features")},
         {"secret": SecretKey.from_bytes(bytes([1]) * 32)},
     ],
     ids=lambda other: next(iter(other)),

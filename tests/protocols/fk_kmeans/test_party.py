@@ -1,5 +1,7 @@
 """The rows of an iteration: there for as long as a step needs them, in whatever order steps run."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from daskfc.protocols.fk_kmeans.features import FeatureSettings
@@ -16,6 +18,31 @@ SETTINGS = FeatureSettings("gaussian", 3, 8, 0)
 def eigenpairs(gram, before=None):
     values, vectors = np.linalg.eigh(gram)
     return told_eigenpairs(values[::-1], vectors[:, ::-1], before, 3, 3)
+
+
+def test_what_is_made_of_other_things_is_told_apart(tmp_path):
+    """By what noise is drawn from: one noise on two Gram matrices would tell their difference."""
+    data = ClientStore.open(stores_of(tmp_path, {"a": ROWS})["a"])
+    plan = FeaturePlan(1.0, len(ROWS), np.empty(0))
+
+    def made(before=None, past=(), plan=plan, settings=SETTINGS):
+        return iterate(data, before, past, plan, settings, "fit", str(tmp_path / "own"))
+
+    first = made()
+    found = eigenpairs(first.gram)
+    assert made().made_of == first.made_of
+    others = [
+        made(settings=replace(SETTINGS, random_state=1)),
+        made(settings=replace(SETTINGS, kernel="laplacian")),
+        made(plan=FeaturePlan(1e12, len(ROWS), np.empty(0))),
+        made(plan=FeaturePlan(1.0, len(ROWS), np.ones(3))),
+        made(first, [found]),
+        made(made(plan=FeaturePlan(2.0, len(ROWS), np.empty(0))), [found]),
+        made(first, [replace(found, threshold=2.0 * found.threshold)]),
+        made(first, [replace(found, values=2.0 * found.values)]),
+        made(first, [replace(found, vectors=found.vectors[:, ::-1].copy())]),
+    ]
+    assert len({one.made_of for one in (first, *others)}) == 1 + len(others)
 
 
 def test_rows_are_read_after_an_earlier_iteration_was_repeated(tmp_path):

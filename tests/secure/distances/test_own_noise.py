@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from daskfc.coding import ResidueSystem, SecretKey, choose_residues
+from daskfc.pairwise.grid import SymmetricGrid
 from daskfc.secure.distances import choose_code
 from daskfc.secure.distances.parties import party, server
 from tests.secure.distances.test_steps import KEY, dealt
@@ -32,11 +33,15 @@ def test_each_answer_has_a_hiding_polynomial_of_its_own(X):
     """Two answers under one polynomial would tell the server the difference of single segments."""
     stores, code = dealt(X, np.arange(50) % 5), choose_code(5, 2, 1, 0)
     held = first_evaluator(stores, code)
-    landmarks = server.told_landmarks(np.array([3, 1, 4]))
     columns_of = [
-        party.answer_columns(*held.shares, landmarks, held.name, start=0, stop=9, turn=turn,
-                             **held.public)
-        for turn in (0, 0, 1)
+        party.answer_columns(*held.shares, server.told_landmarks(np.array(those)), held.name,
+                             start=0, stop=9, turn=turn, **held.public)
+        for turn, those in ((0, [3, 1, 4]), (0, [3, 1, 4]), (1, [3, 1, 4]), (0, [3, 1, 5]))
+    ]  # fmt: skip
+    blocks = [
+        party.answer_block(*held.shares, held.name, i=0, j=0, grid=SymmetricGrid(n, 9),
+                           **held.public)
+        for n in (9, 9, 40)
     ]  # fmt: skip
     again, other = (new_rows(stores["client-2"], code, held, digest) for digest in ("one", "two"))
     new_columns = [
@@ -48,7 +53,13 @@ def test_each_answer_has_a_hiding_polynomial_of_its_own(X):
         party.answer_new(*held.shares, same_rows, held.name, start=0, stop=9, panel="p",
                          **held.public)
     )  # fmt: skip
-    for answers in (columns_of, new_columns):
+    of_new = party.CodedDataset(np.tile(held.shares[0].residues[:, 10:14], (1, 2, 1)), 1)
+    parts_of_new = [
+        party.answer_new(*held.shares, of_new, held.name, start=0, stop=9, panel="p", first=first,
+                         last=last, **held.public)
+        for first, last in ((0, 4), (0, 4), (4, 8), (4, None))
+    ]  # fmt: skip
+    for answers in (columns_of, blocks, new_columns, parts_of_new):
         first, repeated, *others = (answer.residues for answer in answers)
         np.testing.assert_array_equal(first, repeated)
         for one in others:

@@ -172,6 +172,8 @@ def test_squares_are_told_about_few_points():
 
 def test_sums_of_many_rows_on_one_side_are_within_the_bound():
     rows = np.repeat([[1.0], [-1.0]], 512, axis=0)
+    with pytest.raises(InvalidInput, match="must be a power of two; got 3"):
+        units(3.0, 1)  # whose refusals would tell how large sums are
     bound = power_of_four(len(rows))
     found = moments_about(rows[:512], np.zeros(512, dtype=int), 1, np.zeros(1))
     assert np.abs(found * units(bound, 1)).max() <= bound

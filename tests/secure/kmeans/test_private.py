@@ -80,7 +80,7 @@ def test_a_repeated_step_draws_the_same_noise_and_another_step_another():
 
     def of_offsets(rows=ROWS, told=told, noise=NOISE, shares=2, number=0, secret=SECRET):
         part = noisy_offsets(rows, told, noise, shares, number, secret)
-        assert part.noise_multiplier == pytest.approx(3.0)
+        assert part.noise_multiplier == pytest.approx(noise.multiplier)
         plain = offsets_within(rows, told.centers, noise.largest_norm, told.radius)
         return (part.values - plain) / told.radius * np.sqrt(shares)
 
@@ -103,6 +103,10 @@ def test_a_repeated_step_draws_the_same_noise_and_another_step_another():
         np.testing.assert_array_equal(first, noise_of())
         for other in others:
             assert np.abs(first - noise_of(**other)).min() > 1e-7
+    # as much noise, on offsets that are shortened to twice the length
+    half = StartedNoise(1.5, largest_norm=2.0)
+    as_much = of_offsets(told=KMeansReach(ROWS[:4], 3.0), noise=half)
+    assert np.abs(of_offsets() - 2.0 * as_much).min() > 1e-7
 
 
 def test_shares_of_the_noise_add_up():

@@ -76,6 +76,9 @@ def test_sums_are_of_values_within_the_range_and_bear_the_noise_that_is_claimed(
     np.testing.assert_array_equal(first, again)
     later = noisy_moments(store, [{"step": "clip", "low": 0.0}], declared, 4, key).values - first
     assert np.abs(later).min() > 1e-6
+    # in shares of another number the noise is another one, or both would solve for the sums
+    whole = noisy_moments(store, [], declared, 1, key).values
+    assert np.abs((2.0 * first - whole) - wanted).min() > 1e-6
 
 
 @pytest.mark.slow

@@ -231,9 +231,10 @@ def test_words_of_one_client_are_counted_by_column(tmp_path):
     write_store(url, "a", table, categorical=["sex", "cp"], missing="keep")
     agreed = [{"step": "categories", "words": {"sex": ["f", "m", "u"], "cp": ["1", "2"]}}]
     held = words_held(ClientStore.open(url), agreed)
-    assert held.tolist() == [[1, 1, 0, 0, 1]]
-    assert own_words(ClientStore.open(url), agreed).held.tolist() == held[0].astype(bool).tolist()
-    total = Total(held + np.array([[1, 0, 0, 1, 2]]), 0.0, ("a", "b"))
+    assert held.tolist() == [[1, 1, -1, -1, 1]]  # of one magnitude, whoever has which
+    assert own_words(ClientStore.open(url), agreed).held.tolist() == (held[0] == 1).tolist()
+    others = np.array([[1, -1, -1, 1, 1], [-1, -1, -1, -1, 1]])
+    total = Total(held + others.sum(axis=0), 0.0, ("a", "b", "c"))
     assert lone_words(total, (3, 2)).counts.tolist() == [1, 1]
 
 

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daskfc.coding import FixedPoint, SecretKey
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput, OverflowRefused, PrivacyError
 from daskfc.federation import PerClient
 from daskfc.privacy import Noised
 from daskfc.secure.sums import Aggregation, MaskedSum, PlainSum, RecoveringSum, SharedSum, open_sum
 from daskfc.secure.sums.masked import PairKeys, add_up, masked_part
 from daskfc.secure.sums.messages import Magnitude
 from daskfc.secure.sums.plain import plain_part, plain_total
-from daskfc.secure.sums.total import as_matrix, largest, magnitude
+from daskfc.secure.sums.total import as_matrix, encoded, largest, magnitude
 from tests.secure.sums.answering import NAMES, Answer, Answering
 
 
@@ -71,6 +71,20 @@ def test_beside_a_power_of_two_the_magnitude_is_exact_too(exponent):
     power = 2.0**exponent
     assert magnitude(np.array([0.0, -power])).bound == power
     assert magnitude(np.array([np.nextafter(power, np.inf), 0.0])).bound == 2 * power
+
+
+@pytest.mark.parametrize("max_abs", [2.0000001, 3.0, 3.99, 4.0])
+def test_a_bound_tells_no_more_than_a_power_of_two(max_abs):
+    """By a refusal at each bound of a bisection a caller found a client's largest entry."""
+    ring = FixedPoint.for_bound(max_abs, n_terms=3)
+    for entry in (4.0, -4.0, 2.5):
+        found = encoded(np.array([entry, 1.0]), ring)
+        assert ring.decode(3 * found).ravel().tolist() == [3 * entry, 3.0]
+    for entry in (np.nextafter(4.0, 5.0), -4.5):
+        with pytest.raises(OverflowRefused, match="exceed the agreed magnitude of 4"):
+            encoded(np.array([entry, 1.0]), ring)
+    with pytest.raises(OverflowRefused, match="some of 1 numbers"):
+        encoded(np.array([1e-9]), FixedPoint.for_bound(0.0, n_terms=3))
 
 
 def test_the_magnitude_is_that_of_the_largest_entry_whatever_its_sign():

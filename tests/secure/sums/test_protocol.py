@@ -195,7 +195,7 @@ def test_missing_replayed_and_unlike_parts_are_errors(clients):
     with pytest.raises(InvalidInput, match="must have one shape"):
         masked_total(sent("s.2", (3, 3, 4, 3, 3)), RING, "s.2", NAMES)
     with pytest.raises(OverflowRefused, match="some of 3 numbers"):
-        masked_part(np.array([0.0, 4.0, 0.0]), clients.keys["client-1"], RING, "s.3")
+        masked_part(np.array([0.0, 4.5, 0.0]), clients.keys["client-1"], RING, "s.3")
     with pytest.raises(InvalidInput, match="one or two axes; got 3"):
         masked_part(np.zeros((1, 1, 1)), clients.keys["client-1"], RING, "s.4")
 
@@ -244,7 +244,7 @@ def test_a_sum_without_those_that_left(clients, parts, n_absent):
     sent = {name: clients.send(name, parts[name], RING, tag) for name in present}
     for answering in itertools.combinations(present, 3):
         shares = {name: reveal(clients.vaults[name], tag, present) for name in answering}
-        total = recovered_total(sent, shares, RING, tag, NAMES, NAMES, 3)
+        total = recovered_total(sent, shares, RING, tag, NAMES, 3)
         exact = np.sum([parts[name] for name in present], axis=0)
         np.testing.assert_allclose(total.values, exact, rtol=0, atol=1e-14)
         assert total.terms == present
@@ -326,18 +326,44 @@ def test_no_two_sets_of_holders_have_points_of_one_polynomial(clients):
     for holders in sets:
         public = {other: clients.public[name][other] for other in holders}
         sealed = seal(public, "a", TAGS, 2, clients.secrets[name], name)
-        opened = open_vault(public, {name: sealed[name]}, "a", TAGS, 2, clients.secrets[name], name)
-        seeds.append(opened._shares[name])
+        seeds.append(sealed[name].sealed.tobytes())  # not sealed for itself
     first, second = (int.from_bytes(one[:SHARE_BYTES], "little") for one in seeds)
     # the dealer's own point is number 0 of both: of one polynomial it would be the same
     assert first != second
-    wrong = {other: clients.public[m][other] for other in sets[1]}
-    sealed = seal(
-        {other: clients.public[name][other] for other in sets[0]},
-        "a", TAGS, 2, clients.secrets[name], name,
-    )[m]  # fmt: skip
-    with pytest.raises(DecodingError, match="cannot be opened"):
-        open_vault(wrong, {name: sealed}, "a", TAGS, 2, clients.secrets[m], m)
+    wrong, other = ({one: clients.public[m][one] for one in holders} for holders in sets[::-1])
+    sealed = {
+        one: seal(other if one == name else wrong, "a", TAGS, 2, clients.secrets[one], one)[m]
+        for one in wrong
+    }
+    with pytest.raises(DecodingError, match=f"from {name!r} cannot be opened"):
+        open_vault(wrong, sealed, "a", TAGS, 2, clients.secrets[m], m)
+
+
+def test_who_deals_no_shares_is_no_member_of_the_next_dealing():
+    """All mask for all: a client that leaves before it deals has the others deal anew."""
+
+    class Leaving(Answering):
+        def exchange(self, step, *arguments, clients, receivers):
+            sent = super().exchange(step, *arguments, clients=clients, receivers=receivers)
+            if step is not seal or NAMES[0] not in clients:
+                return sent
+            gone = {one: Answer(failed=True) for one in receivers}
+            return PerClient({r: PerClient({**by, NAMES[0]: gone[r]}) for r, by in sent.items()})
+
+        def on_client(self, client, step, sent):
+            return sent
+
+    federation = Leaving()
+    parts = PerClient(dict.fromkeys(NAMES, Answer()))
+    sums = RecoveringSum(federation)
+    sums.sum(parts, max_abs=1.0)
+    (first, *_), (sealed_first, *_), (second, *_), (sealed_second, *_) = [
+        (tuple(arguments[0]), arguments) for _, arguments in federation.exchanged
+    ]
+    assert first == sealed_first == NAMES
+    assert second == sealed_second == sums._batch.members == NAMES[1:]
+    batches = [a[1:3] for step, a in federation.exchanged if step is advertise]
+    assert not set(batches[0][1]) & set(batches[1][1])
 
 
 def test_keys_are_dealt_once(clients, tmp_path):
@@ -355,15 +381,15 @@ def test_too_few_shares_and_shares_of_another_sum(clients, parts):
     sent = {name: clients.send(name, parts[name], RING, TAGS[0]) for name in NAMES}
     shares = {name: reveal(clients.vaults[name], TAGS[0], NAMES) for name in NAMES[:2]}
     with pytest.raises(DecodingError, match="needs 3 of its shares; got 2"):
-        recovered_total(sent, shares, RING, TAGS[0], NAMES, NAMES, 3)
+        recovered_total(sent, shares, RING, TAGS[0], NAMES, 3)
     other = reveal(clients.vaults["client-3"], TAGS[1], NAMES)
     with pytest.raises(DecodingError, match="shares of client-3 belong to another sum"):
-        recovered_total(sent, shares | {"client-3": other}, RING, TAGS[0], NAMES, NAMES, 3)
+        recovered_total(sent, shares | {"client-3": other}, RING, TAGS[0], NAMES, 3)
     wrong = reveal(clients.vaults["client-3"], TAGS[0], NAMES)
     forged = RevealedShares(TAGS[0], wrong.own ^ np.uint8(1), wrong.pairs)
     four = shares | {n: reveal(clients.vaults[n], TAGS[0], NAMES) for n in NAMES[3:]}
     with pytest.raises(DecodingError, match="contradict each other"):
-        recovered_total(sent, four | {"client-3": forged}, RING, TAGS[0], NAMES, NAMES, 3)
+        recovered_total(sent, four | {"client-3": forged}, RING, TAGS[0], NAMES, 3)
 
 
 def test_key_shares_that_were_changed_or_swapped(clients):

@@ -55,6 +55,47 @@ def test_a_second_vault_reveals_no_more_than_the_first(rules):
     assert len(pairs) == 1
 
 
+def open_first(clients, public, sealed, threshold, site):
+    secret = clients.secrets[NAMES[0]]
+    return vault.open_vault(public, sealed, "a", TAGS, threshold, secret, NAMES[0], site)
+
+
+@pytest.mark.parametrize("dealers", [NAMES[:1], NAMES[:4], NAMES[1:]])
+def test_a_vault_opens_with_the_shares_of_all(rules, dealers):
+    """With its own alone a client added no pair masks, and the others opened its own mask."""
+    clients = Clients(threshold=4)
+    public = clients.public[NAMES[0]]
+    sealed = {other: clients.sealed[other][NAMES[0]] for other in NAMES}
+    few = {other: sealed[other] for other in dealers}
+    for site in (rules, FREE):
+        with pytest.raises(PrivacyError, match=f"shares of {len(dealers)} clients and keys of 5"):
+            open_first(clients, public, few, 4, site)
+    others = [{other: of[other] for other in NAMES[1:]} for of in (public, sealed)]
+    with pytest.raises(PrivacyError, match="got shares of 4 clients and keys of 4"):
+        open_first(clients, *others, 4, FREE)
+    assert repr(open_first(clients, public, sealed, 4, rules)) == "Vault of client-1 for 2 sums"
+
+
+def test_a_vault_opens_for_no_more_clients_than_dealt(rules):
+    """A threshold of 10,000 counted as so many among whom a share of noise is hidden."""
+    clients = Clients(threshold=4)
+    name = NAMES[0]
+    alone = {name: clients.public[name][name]}
+    for site in (rules, FREE):
+        with pytest.raises(PrivacyError, match="for a threshold of 10000"):
+            open_first(clients, alone, {name: clients.sealed[name][name]}, 10_000, site)
+
+
+def test_a_vault_opens_for_the_clients_for_whom_its_own_shares_were_dealt(rules):
+    """These are sealed by no key, which would tell."""
+    clients = Clients(threshold=4)
+    name = NAMES[0]
+    vault.seal(clients.public[name], "a", TAGS, 5, clients.secrets[name], name, rules)
+    sealed = {other: clients.sealed[other][name] for other in NAMES}
+    with pytest.raises(PrivacyError, match=r"the shares of 'of the keys of a\.0' were used"):
+        open_first(clients, clients.public[name], sealed, 4, rules)
+
+
 def test_a_vault_is_sealed_for_enough_clients(rules):
     clients = Clients(threshold=3)
     name = NAMES[0]

@@ -376,7 +376,8 @@ def answer_block(
     kernel = _engine(system, coded, engine)
     left = coded.operand(grid.panel(i), system, kernel, "left")
     right = coded.operand(grid.panel(j), system, kernel, "right")
-    mask = _hiding(code, system, number, hiding, ("blocks", coded.encoding, grid.tile), (i, j))
+    what = ("blocks", coded.encoding, grid.tile, grid.n)
+    mask = _hiding(code, system, number, hiding, what, (i, j))
     residues = coded_distances(left, right, system, kernel, hiding=mask, symmetric=i == j)
     return CodedDistances(residues, coded.encoding)
 
@@ -401,7 +402,8 @@ def answer_columns(
     count = len(system.primes)  # or fewer than the rows were shared with
     left = np.ascontiguousarray(coded.residues[:count, start:stop])
     right = np.ascontiguousarray(coded.residues[:count, landmarks.positions])
-    mask = _hiding(code, system, number, hiding, ("columns", coded.encoding, turn), (start, stop))
+    what = ("columns", coded.encoding, turn, landmarks.positions.tobytes().hex())
+    mask = _hiding(code, system, number, hiding, what, (start, stop))
     residues = coded_distances(left, right, system, kernel, hiding=mask)
     return CodedDistances(residues, coded.encoding)
 
@@ -436,7 +438,7 @@ def answer_new(
     else:
         right, encoding = share_of(new, code, system), new.fingerprint
     # every panel has its own hiding polynomial; other samples may come under the same name
-    what = ("new", coded.encoding, panel, encoding)
+    what = ("new", coded.encoding, panel, encoding, first, str(last))
     mask = _hiding(code, system, number, hiding, what, (start, stop))
     residues = coded_distances(left, np.ascontiguousarray(right), system, kernel, hiding=mask)
     return CodedDistances(

@@ -135,7 +135,7 @@ def noisy_offsets(
         "k-means offsets",
         sigma=noise.multiplier * sensitivity,
         clip=noise.largest_norm,
-        inputs=input_digest(rows, told.centers, n_shares),
+        inputs=input_digest(rows, told.centers, told.radius, n_shares),
         round=number,
     )
     return with_noise_share(
