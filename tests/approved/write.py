@@ -45,7 +45,19 @@ MATTERS = {
             "daskfc.secure.sums.centre.sum_of_rows",
         ),
     },
-    "FedSC": {"averaging": _OTHER_SUMS},
+    "ESFMC": {
+        "noise": (
+            "daskfc.protocols.esfmc.party.tell_assignments",
+            "daskfc.protocols.esfmc.party.tell_losses",
+            "daskfc.protocols.esfmc.party.vote",
+        ),
+    },
+    "FedSC": {
+        "averaging": _OTHER_SUMS,
+        "diagnostics": ("daskfc.protocols.fedsc.diagnosis.",),
+        "noise": ("daskfc.federation.methods.samples.store_", "daskfc.protocols.fedsc.diagnosis."),
+        "start": ("daskfc.protocols.fedsc.party.moments",),
+    },
     "FederatedGaussianMixture": {"averaging": _OTHER_SUMS},
     "FederatedKMeans": {
         "averaging": _OTHER_SUMS,
@@ -59,6 +71,7 @@ MATTERS = {
     "FederatedKernelKMeans": {
         "averaging": _OTHER_SUMS,
         "noise": (
+            "daskfc.federation.methods.samples.store_content",
             "daskfc.protocols.fk_kmeans.party.noisy_gram",
             "daskfc.protocols.fk_kmeans.party.packed_gram",
             "daskfc.protocols.fk_kmeans.party.product",
@@ -121,6 +134,7 @@ def known_so_far():
 def all_settings(steps):
     """Return every setting that is known of each parameter: one more than those that need it."""
     every = {name: {None} for of in MATTERS.values() for name in of}
+    every["noise"] = {None, "given"}  # whose steps may be those without alone
     for entry in steps.values():
         for values in entry.values():
             for needs in values.values():
