@@ -11,7 +11,12 @@ from daskfc.arrays import Floats
 from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
 from daskfc.federation.party.site_rules import FREE, SiteRules
-from daskfc.federation.steps.rules import as_many_as_announced, at_most_honest, takes
+from daskfc.federation.steps.rules import (
+    as_many_as_announced,
+    at_most_honest,
+    made_of,
+    takes,
+)
 from daskfc.folders import check_folder_name
 from daskfc.linalg.symmetric import packed
 from daskfc.privacy import Noised, input_digest
@@ -40,6 +45,7 @@ def count_samples(data: ClientStore) -> Floats:
     return np.array([float(data.n_samples)])
 
 
+@takes(settings=made_of())
 def iterate(
     data: ClientStore,
     before: Iterate | None,
