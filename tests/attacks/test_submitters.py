@@ -30,6 +30,14 @@ pytestmark = pytest.mark.slow
 OTHER = RunRequest("other", package="tests", masked=True)
 
 
+@pytest.fixture
+def unheard(recorder):
+    """What is tried is what the lists must not have."""
+    recorder.listens = False
+    yield
+    recorder.listens = True
+
+
 def refused(rule):
     return pytest.raises(DaskfcError, match=rf"party 'site-3' refuses this by its rule '{rule}'")
 
@@ -84,7 +92,7 @@ def test_fits_one_after_the_other_spend_one_budget(ports):
     assert audited(ports, "budget")
 
 
-def test_who_announced_few_clusters_asks_for_no_more(ports):
+def test_who_announced_few_clusters_asks_for_no_more(ports, unheard):
     """A limit held what a run announced: asked for 60 all the same, a site told its rows."""
     request = request_for(KFED, KFED(2, n_local_clusters=2).get_params(deep=False))
     how = {"max_iterations": 300, "random_state": 0}
@@ -101,7 +109,7 @@ def test_who_announced_few_clusters_asks_for_no_more(ports):
 SMALL = {"epsilon": 0.05, "delta": 1e-5, "clip": 10.0}
 
 
-def test_noise_that_no_message_tells_of_is_counted(ports):
+def test_noise_that_no_message_tells_of_is_counted(ports, unheard):
     """A sigma larger by a millionth gave fresh noise, without a word in ledger or budget."""
     with ports.joined() as federation:
         model = FedSC(2, noise={"kind": "data", **SMALL}, random_state=0).fit(federation)
@@ -111,7 +119,7 @@ def test_noise_that_no_message_tells_of_is_counted(ports):
             federation.wait([federation.on_client("site-3", party.samples_of, noise)])
 
 
-def test_what_noise_does_not_protect_is_not_told(ports, monkeypatch):
+def test_what_noise_does_not_protect_is_not_told(ports, monkeypatch, unheard):
     """Drivers alone refused errors of similarities, and moments beside noise on the factors."""
     with ports.joined() as federation:
         model = FedSC(2, noise={"kind": "data", **SMALL}, random_state=0).fit(federation)
