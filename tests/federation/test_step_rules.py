@@ -170,6 +170,7 @@ def changed(noise, **fields):
         (agree, {"members": CLIENTS, "n_colluding": 0}, Announced({}, CLIENTS), None),
         (local_clustering, {"n_local_clusters": 3, "max_iterations": 300}, k_fed(), None),
         (local_clustering, {"n_local_clusters": 60}, k_fed(), "n_local_clusters"),
+        (ce_pca._labelled_new, {}, k_fed(), None),  # centres that the server told
         (local_clustering, {"n_local_clusters": 2}, k_fed(n_local_clusters=2), None),
         (local_clustering, {"n_local_clusters": 3}, k_fed(n_local_clusters=2), "n_local_clusters"),
         (
