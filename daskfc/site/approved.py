@@ -20,7 +20,7 @@ PLACE, ROUTE, WHERE = "at", "sends", "where"
 of its entries need."""
 
 _FOLDER = "protocols"
-_GIVEN = "given"
+_GIVEN, _NO_CLAIM = "given", "given without delta"
 _NOISE = "noise"  # the parameter of methods, and the argument of steps, that a policy may require
 
 
@@ -52,8 +52,13 @@ class StepUse:
 
 
 def setting(value: Any) -> Any:
-    """Return a parameter's value as approvals use it: a bool, str or None itself, else "given"."""
-    return value if value is None or isinstance(value, bool | str) else _GIVEN
+    """Return a parameter's value as approvals use it: a bool, str or None itself, else "given".
+
+    Noise without a delta claims nothing, and hides nothing of what is told beside it.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    return _NO_CLAIM if isinstance(value, Mapping) and value.get("delta") is None else _GIVEN
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,19 @@ MATTERS = {
             f"daskfc.baselines.centers.ffcm.{step}_centers" for step in ("find", "keep", "last")
         )
     },
-    "FedSC": {"averaging": _OTHER_SUMS, "start": ("daskfc.protocols.fedsc.start.",)},
+    "ESFMC": {
+        "noise": (
+            "daskfc.protocols.esfmc.party.tell_assignments",
+            "daskfc.protocols.esfmc.party.tell_losses",
+            "daskfc.protocols.esfmc.party.vote",
+        ),
+    },
+    "FedSC": {
+        "averaging": _OTHER_SUMS,
+        "diagnostics": ("daskfc.protocols.fedsc.diagnosis.",),
+        "noise": ("daskfc.federation.methods.samples.store_", "daskfc.protocols.fedsc.diagnosis."),
+        "start": ("daskfc.protocols.fedsc.party.moments", "daskfc.protocols.fedsc.start."),
+    },
     "FederatedGaussianMixture": {"averaging": _OTHER_SUMS},
     "FederatedKMeans": {
         "averaging": _OTHER_SUMS,
@@ -81,6 +93,7 @@ MATTERS = {
     "FederatedKernelKMeans": {
         "averaging": _OTHER_SUMS,
         "noise": (
+            "daskfc.federation.methods.samples.store_content",
             "daskfc.protocols.fk_kmeans.party.noisy_gram",
             "daskfc.protocols.fk_kmeans.party.packed_gram",
             "daskfc.protocols.fk_kmeans.party.product",
@@ -143,6 +156,7 @@ def known_so_far():
 def all_settings(steps):
     """Return every setting that is known of each parameter: one more than those that need it."""
     every = {name: {None} for of in MATTERS.values() for name in of}
+    every["noise"] = {None, "given"}  # whose steps may be those without alone
     for entry in steps.values():
         for values in entry.values():
             for needs in values.values():

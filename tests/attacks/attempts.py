@@ -26,6 +26,7 @@ _TOLD = "tests/attacks/test_announced.py"
 _GROUPS = "tests/attacks/test_groups.py"
 _OVER = "tests/attacks/test_over_runs.py"
 _STEPS = "tests/federation/test_approved_steps.py"
+_NAMES = "tests/attacks/test_names.py"
 _SHARES = "tests/protocols/omnifc/test_on_shares.py"
 _OF_SHARES = "tests/secure/three_parties/test_steps.py"
 _ROWS = "tests/secure/distances/test_steps.py"
@@ -99,6 +100,8 @@ ATTEMPTS = (
         "took the server's steps", REFUSED, (f"{_ASKED}::test_a_worker_*", f"{_TLS}::test_7_*")),
     Attempt("8", "a run named `../../..`", "e",
         "left its folder", REFUSED, (f"{_OUT}::test_a_run_leads_no_party_out_of_its_folder",)),
+    Attempt("8", "names of stores and pools that lead out of a step's folder", "b",
+        "stores removed, rows written anywhere", REFUSED, (_NAMES,)),
     Attempt("8", "`kill` and its like at a nanny or worker", "e",
         "ended a run", REFUSED, (f"{_TLS}::test_8_*",)),
     Attempt("9", "metadata of a dtype", "a", "rows crossed uncounted", REFUSED,
@@ -197,6 +200,12 @@ ATTEMPTS = (
         "an epsilon of 1 was 25", REFUSED, (f"{_GATE}::test_no_noise_on_rows_*",)),
     Attempt("18", "a share of noise among clients that nobody has", "b",
         "a hundredth of the noise", REFUSED, (f"{_MASKS}::test_a_vault_opens_for_no_more_*",)),
+    Attempt("18", "fresh noise on FedSC's rows that no message counts", "b",
+        "31 releases for the price of one", REFUSED,
+        (f"{_ASKED}::test_noise_that_no_message_*", f"{_RULES}::test_noise_that_is_counted_*")),
+    Attempt("18", "what noise does not protect, beside what it does", "b",
+        "told", REFUSED, (f"{_ASKED}::test_what_noise_does_not_*",
+         "tests/site/test_approved.py::test_what_noise_does_not_*")),
     Attempt("19", "messages of another sender, receiver or run", "c, d",
         "taken", REFUSED, (f"{_KEPT}::test_other_messages_*",
          f"{_KEPT}::test_messages_come_*",)),
@@ -278,6 +287,10 @@ ATTEMPTS = (
          f"{_RULES}::test_a_start_prepares_*",
          "tests/secure/sums/test_bounds_and_kinds.py::test_a_bound_tells_*",
          "tests/secure/prepare/test_words_of_sites.py::test_words_of_one_client_*")),
+    Attempt("24", "more clusters than were announced; local clusters of a sample or two", "b",
+        "rows as centres", REFUSED, (f"{_ASKED}::test_who_announced_few_*",
+         "tests/federation/test_step_rules.py::test_what_is_not_as_announced_*",
+         "tests/baselines/test_k_fed.py::test_between_sites_*")),
     Attempt("-", "gather of raw rows, by driver or peer", "b", REFUSED, REFUSED,
         (f"{_GUARD}::test_raw_data_*", f"{_GUARD}::test_a_message_for_another_party_is_refused")),
     Attempt("-", "`client.run`, logs, story, plug-ins, `upload_file`", "b", REFUSED, REFUSED,

@@ -2,17 +2,22 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from distributed import Worker
 
-from daskfc.baselines import Central
+from daskfc.baselines import KFED, Central
+from daskfc.baselines.centers.k_fed import local_clustering
 from daskfc.coding import FixedPoint
 from daskfc.errors import DaskfcError
 from daskfc.federation import PerClient
+from daskfc.federation.driver.requests import request_for
 from daskfc.federation.party.site_rules import FAILURES
 from daskfc.protocols import FedSC, OmniFC
+from daskfc.protocols.fedsc import party
+from daskfc.protocols.fedsc.diagnosis import reconstruction_of
 from daskfc.protocols.omnifc import on_shares
 from daskfc.secure.sums import masked
 from daskfc.site import RunRequest, SiteState
@@ -25,6 +30,14 @@ pytestmark = pytest.mark.slow
 
 # A method of a package that the sites' policies name: its runs may compose daskfc's steps.
 OTHER = RunRequest("other", package="tests", masked=True)
+
+
+@pytest.fixture
+def unheard(recorder):
+    """What is tried is what the lists must not have."""
+    recorder.listens = False
+    yield
+    recorder.listens = True
 
 
 def refused(rule):
@@ -79,6 +92,53 @@ def test_fits_one_after_the_other_spend_one_budget(ports):
     with ports.joined() as federation, refused("budget"):
         method.fit(federation)
     assert audited(ports, "budget")
+
+
+def test_who_announced_few_clusters_asks_for_no_more(ports, unheard):
+    """A limit held what a run announced: asked for 60 all the same, a site told its rows."""
+    request = request_for(KFED, KFED(2, n_local_clusters=2).get_params(deep=False))
+    how = {"max_iterations": 300, "random_state": 0}
+    with ports.joined() as federation:
+        federation.start_run("few-clusters", random_state=0, deadline_s=60, request=request)
+        for k in (2, 12):
+            found = federation.on_client("site-3", local_clustering, n_local_clusters=k, **how)
+            if k == 2:
+                federation.wait([found])
+        with refused("steps"):
+            federation.wait([found])
+
+
+SMALL = {"epsilon": 0.05, "delta": 1e-5, "clip": 10.0}
+
+
+def test_noise_that_no_message_tells_of_is_counted(ports, unheard):
+    """A sigma larger by a millionth gave fresh noise, without a word in ledger or budget."""
+    with ports.joined() as federation:
+        model = FedSC(2, noise={"kind": "data", **SMALL}, random_state=0).fit(federation)
+        planned = model._fitted.planned
+        noise = replace(planned.noise, sigma=planned.noise.sigma * (1 + 1e-6))
+        with refused("noise"):
+            federation.wait([federation.on_client("site-3", party.samples_of, noise)])
+
+
+def test_what_noise_does_not_protect_is_not_told(ports, monkeypatch, unheard):
+    """Drivers alone refused errors of similarities, and moments beside noise on the factors."""
+    with ports.joined() as federation:
+        model = FedSC(2, noise={"kind": "data", **SMALL}, random_state=0).fit(federation)
+        planned, final = model._fitted.planned, model._fitted.final
+        told = final, None, planned.plan_sent
+        more = {"ridge": model.ridge, "noise": planned.noise}
+        rows = federation.on_clients(party.rows_of, planned.samples, *told, **more)
+        with refused("steps"):
+            federation.publish(reconstruction_of, planned.samples, rows, *told, **more,
+                               party="site-3")  # fmt: skip
+    monkeypatch.setattr(FedSC, "check", lambda self, n_clients=None: None)
+    noise = {"kind": "factors", **SMALL}
+    model = FedSC(2, noise=noise, kernel_width=2.0, n_atoms=4, random_state=0)
+    with ports.joined() as federation:
+        with pytest.raises(DaskfcError, match="does not protect moments of the samples"):
+            model.fit(federation)
+        assert "MaskedPart" not in {row.message for row in federation.ledger}
 
 
 def test_masks_are_used_once(ports):

@@ -32,7 +32,7 @@ def rounds(stores, k, *, orthogonality=0.1, q1=10, q2=10, n_rounds=20, seed=0):
     for s in range(1, n_rounds + 1):
         factors = {
             name: local_factors(
-                data, average, factors[name], coefficient_steps=q1, basis_steps=q2 // s + 1
+                data, average, factors[name], coefficient_steps=q1, steps=q2 // s + 1
             )
             for name, data in stores.items()
         }
@@ -96,7 +96,7 @@ def test_one_client_never_raises_the_objective(store):
     alone = {"a": local_moments(data)}
     average = first_basis(alone, n_clusters=4, orthogonality=0.3, random_state=0)
     for _ in range(15):
-        last = local_factors(data, average, last, coefficient_steps=3, basis_steps=3)
+        last = local_factors(data, average, last, coefficient_steps=3, steps=3)
         average = average_basis({"a": local_basis(last)}, sample_shares(alone), average)
         values.append(
             oracle.fedmavg_objective(rows, average.basis, last.coefficients, average.penalty)
@@ -140,7 +140,7 @@ def test_a_client_without_a_cluster_leaves_its_direction_alone(store):
     alone = {"a": local_moments(data)}
     start = first_basis(alone, n_clusters=2, orthogonality=0.1, random_state=0)
     average = Basis(np.array([[1.0, 0.0], [0.0, 1.0]]), start.penalty)
-    found = local_factors(data, average, None, coefficient_steps=5, basis_steps=5)
+    found = local_factors(data, average, None, coefficient_steps=5, steps=5)
     np.testing.assert_array_equal(found.basis[1], [0.0, 1.0])
     np.testing.assert_array_equal(found.coefficients[:, 1], 0)
 

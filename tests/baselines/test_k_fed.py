@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,9 +16,10 @@ from daskfc.baselines.centers.k_fed import (
     local_clustering,
     project,
 )
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import check_message
 from daskfc.metrics import kappa
+from daskfc.site import BETWEEN_SITES
 from tests.oracles import baselines as oracle
 
 LOCAL = {"max_iterations": 100, "random_state": 0, "party": "client-1"}
@@ -56,6 +59,22 @@ def test_a_small_client_sends_fewer_centres(store):
     one = local_clustering(store([[3.0, 4.0]]), n_local_clusters=3, **LOCAL)
     assert one.centers.tolist() == [[3.0, 4.0]]
     assert one.labels.tolist() == [0]
+
+
+def test_between_sites_no_centre_is_a_row_or_nearly_one(store):
+    """Twenty local clusters of twenty rows had rows among the centres."""
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    site = SimpleNamespace(smallest=BETWEEN_SITES)
+    found = local_clustering(store(rows), n_local_clusters=20, site=site, **LOCAL)
+    sizes = np.bincount(found.labels, minlength=len(found.centers))
+    assert sizes.min() >= BETWEEN_SITES.samples
+    assert len(found.centers) > 1
+    for r, center in enumerate(found.centers):
+        np.testing.assert_allclose(center, rows[found.labels == r].mean(axis=0))
+    equal = local_clustering(store(np.ones((6, 2))), n_local_clusters=3, site=site, **LOCAL)
+    assert equal.centers.tolist() == [[1.0, 1.0]]
+    with pytest.raises(PrivacyError, match="client 'client-1' has fewer samples"):
+        local_clustering(store(rows[:4]), n_local_clusters=1, site=site, **LOCAL)
 
 
 @settings(deadline=None, max_examples=40)

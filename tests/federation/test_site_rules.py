@@ -364,6 +364,20 @@ def test_a_line_that_a_crash_cut_off_is_left(tmp_path):
             OnceOnly(path).hold("masks", "u", b"two")
 
 
+def test_noise_that_is_counted_where_it_is_made_counts_once(rules):
+    """And counts if no message of it does."""
+    one = rules()
+    one.release(8.0, "data")
+    one.charge("", 8.0, "a message of it")
+    one.release(8.0, "data")  # the same step once more
+    once = one._state.spent("").epsilon(1e-5)
+    assert one._state.charge("", 9.0, None, run_id="r", start="s", label="x").epsilon(1e-5) > once
+    assert len(one._state.spent("").events) == 2
+    one.charge("", 7.0, "of other noise")
+    one.release(8.0, "data that are perturbed once more")
+    assert sum(event.count for event in one._state.spent("").events) == 4
+
+
 def test_what_is_charged_twice_counts_once(rules):
     one = rules(Policy(budget={"epsilon": 1, "delta": 1e-5}))
     for _ in range(50):

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from daskfc.baselines.centers.centers import nearest_of_new
+from daskfc.baselines.centers.k_fed import local_clustering
 from daskfc.baselines.kernels import ce_pca
 from daskfc.coding import FixedPoint, LagrangeCode
 from daskfc.federation.driver.agreement import wrapped_id_key
@@ -24,9 +25,12 @@ from daskfc.protocols.federated_mixture import party as mixture
 from daskfc.protocols.fedsc.party import rows_of, samples_of, weighted_update
 from daskfc.protocols.fedsc.privacy.noise import DataNoise, RelativeNoise, noise_of
 from daskfc.protocols.fk_kmeans import party as fk_party
+from daskfc.protocols.fk_kmeans.features import FeatureSettings
 from daskfc.protocols.fk_kmeans.noise import GramNoise
 from daskfc.protocols.fk_kmeans.party import noisy_gram
 from daskfc.secure.distances.parties.party import encode_rows
+from daskfc.secure.kmeans import KMeansPlan
+from daskfc.secure.kmeans.coreset import local_solution
 from daskfc.secure.kmeans.messages import KMeansCenters
 from daskfc.secure.kmeans.noise import LloydNoise, noisy_sums
 from daskfc.secure.kmeans.private.noise import StartedNoise, noisy_offsets
@@ -61,6 +65,14 @@ def test_new_samples_are_labelled_by_no_more_clusters_than_were_announced(model,
     step, given = MODELS[model]
     broken = broken_rule(step, given, Announced({"n_clusters": told}, CLIENTS))
     assert (broken is None) == holds, broken
+
+
+KFED = {"n_clusters": 3, "n_local_clusters": None, "max_iterations": 300}
+SEEN = FeatureSettings("gaussian", 2, 100, 0)
+
+
+def k_fed(**more):
+    return Announced({**KFED, **more}, CLIENTS)
 
 
 def fedsc(noise):
@@ -156,6 +168,24 @@ def changed(noise, **fields):
         (agree, {"members": ("a", "b", "b"), "n_colluding": 0}, Announced({}, CLIENTS), "members"),
         (agree, {"members": ("a", "b", "x"), "n_colluding": 0}, Announced({}, CLIENTS), "members"),
         (agree, {"members": CLIENTS, "n_colluding": 0}, Announced({}, CLIENTS), None),
+        (local_clustering, {"n_local_clusters": 3, "max_iterations": 300}, k_fed(), None),
+        (local_clustering, {"n_local_clusters": 60}, k_fed(), "n_local_clusters"),
+        (ce_pca._labelled_new, {}, k_fed(), None),  # centres that the server told
+        (local_clustering, {"n_local_clusters": 2}, k_fed(n_local_clusters=2), None),
+        (local_clustering, {"n_local_clusters": 3}, k_fed(n_local_clusters=2), "n_local_clusters"),
+        (
+            local_clustering,  # of a parameter that no step has a rule for
+            {"n_local_clusters": 3, "max_iterations": np.int64(1)},
+            k_fed(),
+            "max_iterations",
+        ),
+        (local_solution, {"plan": KMeansPlan(3, 0, tolerance=0.1)}, k_fed(tolerance=0.0), None),
+        (local_solution, {"plan": KMeansPlan(60, 0)}, k_fed(), "plan"),
+        (local_solution, {}, k_fed(), "plan"),
+        (fk_party.iterate, {"settings": SEEN}, fk(kernel="gaussian", n_features=100), None),
+        (fk_party.iterate, {"settings": SEEN}, fk(n_features=None), None),
+        (fk_party.iterate, {"settings": SEEN}, fk(kernel="laplacian", n_features=100), "settings"),
+        (fk_party.iterate, {"settings": SEEN}, fk(n_features=50), "settings"),
         (wrapped_id_key, {"label": "5f0c"}, LABELLED, None),
         (wrapped_id_key, {"label": "a3b1"}, LABELLED, "label"),
         (wrapped_id_key, {"label": "5f0c"}, Announced(), "label"),

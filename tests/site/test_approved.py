@@ -12,6 +12,7 @@ STEPS = {
     }
 }
 SETTINGS = {"averaging": "plain", "noise": None, "scaled": True}
+CLAIM = {"kind": "data", "epsilon": 1.0, "delta": 1e-5, "clip": 1.0}
 
 
 def refused(step="s.part", at="client", sends=("client → server",), rows=("s.own",), **settings):
@@ -37,6 +38,32 @@ def refused(step="s.part", at="client", sends=("client → server",), rows=("s.o
 )
 def test_what_is_not_among_the_uses_is_refused(asked, told):
     assert refused() is None
-    assert refused(noise={"epsilon": 1.0}) is None  # whichever was announced
+    assert refused(noise={"epsilon": 1.0, "delta": 1e-5}) is None  # whichever was announced
     assert refused(rows=["caller"], scaled=False) is None
     assert told in refused(**asked).sentence
+
+
+@pytest.mark.parametrize(
+    ("method", "step", "allowed", "refused_"),
+    [
+        ("FedSC", "protocols.fedsc.diagnosis.reconstruction_of",
+         [{"diagnostics": True}, {"diagnostics": True, "noise": {"kind": "data", "sigma": 1.0}}],
+         [{}, {"diagnostics": False}, {"diagnostics": True, "noise": CLAIM}]),
+        ("FedSC", "protocols.fedsc.party.moments",
+         [{"start": "moments"}, {"start": "last", "noise": CLAIM}], [{"start": "normal"}]),
+        ("FedSC", "federation.methods.samples.store_content",
+         [{}, {"noise": {"kind": "factors", "relative_dictionary": 0.1}}], [{"noise": CLAIM}]),
+        ("FederatedKernelKMeans", "federation.methods.samples.store_content",
+         [{}], [{"noise": CLAIM}]),
+        ("ESFMC", "protocols.esfmc.party.tell_losses", [{}], [{"noise": CLAIM}]),
+        ("ESFMC", "protocols.esfmc.party.tell_assignments", [{}], [{"noise": CLAIM}]),
+        ("ESFMC", "protocols.esfmc.party.vote", [{}], [{"noise": CLAIM}]),
+    ],
+)  # fmt: skip
+def test_what_noise_does_not_protect_no_site_tells_beside_it(method, step, allowed, refused_):
+    """Drivers did not ask for it; nothing else stood against it."""
+    use = StepUse(f"daskfc.{step}", "client", frozenset(), {})
+    for parameters in allowed:
+        assert Protocol.of(method).refusal(use, parameters) is None
+    for parameters in refused_:
+        assert Protocol.of(method).refusal(use, parameters) is not None

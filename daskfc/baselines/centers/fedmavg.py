@@ -159,7 +159,7 @@ def local_factors(
     last: LocalFactors | None,
     *,
     coefficient_steps: int,
-    basis_steps: int,
+    steps: int,
 ) -> LocalFactors:
     """Update H_p, then W_p from the averaged W: one round at one client; the result stays there."""
     shape = (data.n_samples, len(average.basis))
@@ -172,7 +172,7 @@ def local_factors(
     curvature = float(np.linalg.eigvalsh(gram)[-1])
     W = average.basis
     if curvature > 0:
-        for _ in range(basis_steps):
+        for _ in range(steps):
             W = W - (gram @ W - cross) / curvature
     return LocalFactors(H, W)
 
@@ -305,7 +305,7 @@ class FedMAvg(FederatedClusterer):
                 federation.tell(average),
                 factors,
                 coefficient_steps=self.coefficient_steps,
-                basis_steps=self.basis_steps // number + 1,  # Q_2 of round s
+                steps=self.basis_steps // number + 1,  # Q_2 of round s
             )
             parts = federation.ask(local_basis, factors)
             before = average

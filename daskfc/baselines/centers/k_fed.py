@@ -21,7 +21,9 @@ Departures  (1) The 10-approximation of Algorithm 1 is the best of ten k-means++
             the rows nearest to ν_r. (3) "Pick any z" is the client with the most local clusters,
             the first by name in a tie. (4) k^(z) is one number for all clients, less for a client
             with fewer different rows; the default n_clusters is for clients that may have every
-            cluster. The theory needs k' ≤ √k: set it if each client has few clusters.
+            cluster. The theory needs k' ≤ √k: set it if each client has few clusters. (5) Between
+            sites a local cluster of fewer samples than the smallest group is given up, and Lloyd's
+            rounds go on without its centre.
 """
 
 import warnings
@@ -37,10 +39,12 @@ from daskfc.baselines.centers.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.centers.lloyd import lloyd, means_of
 from daskfc.checks import integer, optional
 from daskfc.clustering.views.order import order_of_rows
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.samples import LabelledSamples, own_labels
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import as_announced, takes
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
@@ -98,10 +102,23 @@ def project(data: ClientStore, rank: int) -> np.ndarray:
     return np.concatenate([rows @ basis for _, rows in data.blocks()])
 
 
+@takes(n_local_clusters=as_announced("n_local_clusters", "n_clusters"))
 def local_clustering(
-    data: ClientStore, *, n_local_clusters: int, max_iterations: int, random_state: int, party: str
+    data: ClientStore,
+    *,
+    n_local_clusters: int,
+    max_iterations: int,
+    random_state: int,
+    party: str,
+    site: SiteRules = FREE,
 ) -> LocalClustering:
-    """Cluster one client's rows (Algorithm 1); the result stays there."""
+    """Cluster one client's rows (Algorithm 1), in clusters that are large enough to be told of."""
+    least = site.smallest.samples
+    if data.n_samples < least:
+        raise PrivacyError(
+            f"k-FED tells means of a client's clusters, of at least {least} samples each here; "
+            f"client {party!r} has fewer samples. Leave it out, or agree on a smaller 'smallest'."
+        )
     k = min(n_local_clusters, data.n_samples)
     projected = project(data, k)  # line 1: Â
     order = order_of_rows(projected)
@@ -116,6 +133,9 @@ def local_clustering(
     fallback = means_of(data, nearest, otherwise=np.zeros((len(nu), data.n_features)))
     start = means_of(data, core_of(projected, nu), otherwise=fallback)  # θ_r
     centers, labels = lloyd(data, start, max_iterations=max_iterations)  # line 3
+    while least > 1 and (sizes := np.bincount(labels, minlength=len(centers))).min() < least:
+        fewer = np.delete(centers, sizes.argmin(), axis=0)
+        centers, labels = lloyd(data, fewer, max_iterations=max_iterations)
     return LocalClustering(centers, labels)
 
 
@@ -202,8 +222,9 @@ class KFED(CenterClusterer):
 
     Notes
     -----
-    Privacy: the server sees every client's local means in the clear; the mean of one sample is that
-    sample. Samples get the label of their local cluster; ``predict`` takes the nearest of
+    Privacy: the server sees every client's local means in the clear, between sites of as many
+    samples as ``Federation.smallest`` says; the mean of one sample is that sample.
+    Samples get the label of their local cluster; ``predict`` takes the nearest of
     ``cluster_centers_``.
 
     Examples

@@ -36,6 +36,7 @@ from daskfc.checks import integer, optional, real
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
+from daskfc.federation.steps.rules import as_announced, takes
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
 
@@ -85,6 +86,7 @@ def common_grid(parts: Mapping[str, Extent], bin_width: float | None = None) -> 
     return Grid(largest / float(np.sqrt(n)) if largest > 0 else 1.0)
 
 
+@takes(n_local_clusters=as_announced("n_local_clusters", "n_clusters"))
 def local_bins(
     data: ClientStore,
     grid: Grid,

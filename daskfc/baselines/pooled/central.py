@@ -32,6 +32,7 @@ from daskfc.federation.methods.samples import (
     labels_of_client,
     sample_digests,
 )
+from daskfc.folders import check_folder_name
 from daskfc.stores import ClientStore
 
 BLOCK_BYTES = 16 * 2**20  # ours: at most, for one message of raw rows
@@ -78,6 +79,7 @@ def blocks_of_rows(
 
 
 def _pool_path(workspace: str, run: str) -> Path:
+    check_folder_name("run", run)
     return Path(workspace) / f"central-{run}.npy"
 
 

@@ -105,6 +105,9 @@ class SiteRules:
     def check_store(self, url: str) -> None:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
 
+    def release(self, multiplier: float, label: str) -> None:
+        """Count noise where it is made: messages with its multiplier then count no more."""
+
     def hidden_among(self, n_clients: int) -> int:
         """Return how many of so many clients do not collude, by what the run announced; one is."""
         return n_clients
@@ -167,6 +170,7 @@ class PartyRules(SiteRules):
         self._smallest = Smallest(*told.get("smallest", BETWEEN_SITES))
         self._released: dict[str, float] = {}
         self._clips: set[str] = set()  # preparations whose clips were looked at
+        self._made: set[float] = set()
         self._free = self.policy == Policy.default(loopback=True)
         self.composes = self._free or not own
         self._once = OnceOnly(
@@ -368,8 +372,17 @@ class PartyRules(SiteRules):
         """Refuse a message with which the run exceeds the policy's ``upload``."""
         self._ask(lambda: self.policy.check_upload(bytes_so_far))
 
+    def release(self, multiplier: float, label: str) -> None:
+        """See `SiteRules`; a method counts all of its noise so, or none."""
+        self._charge(self.data_set, multiplier, label)
+        self._made.add(multiplier)
+
     def charge(self, dataset: str, multiplier: float, label: str) -> None:
         """Charge a noisy release to the data set's budget before it is made, or refuse it."""
+        if multiplier not in self._made:
+            self._charge(dataset, multiplier, label)
+
+    def _charge(self, dataset: str, multiplier: float, label: str) -> None:
         self._hold_to_announced(multiplier, label)
         self._remember(
             lambda state: state.charge(

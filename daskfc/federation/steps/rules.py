@@ -16,6 +16,7 @@ import numpy as np
 
 from daskfc.errors import PrivacyError
 
+_PLAIN = (bool, int, float, str)
 _Step = TypeVar("_Step", bound=Callable[..., Any])
 
 
@@ -59,17 +60,39 @@ def takes(**rules: Rule) -> Callable[[_Step], _Step]:
     return declare
 
 
-def as_announced(parameter: str) -> Rule:
-    """Return the rule that an argument is a parameter of the method, as it was announced."""
-    return Rule(
-        f"the {parameter!r} that was announced",
-        lambda value, asked: bool(value == asked.parameters.get(parameter)),
-    )
+def as_announced(parameter: str, otherwise: str = "") -> Rule:
+    """Return the rule that an argument is a parameter as it was announced, or for None another."""
+
+    def holds(value: Any, asked: Announced) -> bool:
+        told = asked.parameters.get(parameter)
+        return bool(value == (asked.parameters.get(otherwise) if told is None else told))
+
+    less = f", or the {otherwise!r} without" if otherwise else ""
+    return Rule(f"the {parameter!r} that was announced{less}", holds)
+
+
+def made_of(*names: str) -> Rule:
+    """Return the rule that fields of an argument, all by default, are parameters as announced."""
+
+    def holds(value: Any, asked: Announced) -> bool:
+        return value is not None and not any(
+            _differs(getattr(value, name), asked.parameters.get(name))
+            for name in names or vars(value)
+        )
+
+    return Rule("made of the parameters that were announced", holds)
+
+
+def _differs(value: Any, told: Any) -> bool:
+    """Return whether a plain value is another than was announced, if one of its kind was."""
+    plain = isinstance(told, _PLAIN) and isinstance(value, (*_PLAIN, np.generic))
+    return plain and isinstance(value, str) == isinstance(told, str) and bool(value != told)
 
 
 def _as_many(value: Any, asked: Announced) -> bool:
     most = asked.parameters.get("n_clusters")
-    return isinstance(most, int) and len(getattr(value, "centers", value)) <= most
+    told = value is None  # by a message of this run's server
+    return isinstance(most, int) and (told or len(getattr(value, "centers", value)) <= most)
 
 
 as_many_as_announced = Rule("no more than the 'n_clusters' that was announced", _as_many)
@@ -114,6 +137,8 @@ def broken_rule(
     for name, value in given.items():
         if not _is_a(value, kinds.get(name, object())):
             return f"{name!r} must be of the type that its step declares"
+        if name not in rules and _differs(value, announced.parameters.get(name)):
+            return f"{name!r} must be the {name!r} that was announced"
     for name, rule in rules.items():
         value = given.get(name, defaults.get(name))
         if not rule.holds(value, announced):

@@ -17,7 +17,7 @@ from daskfc.clustering.views.order import order_of_rows
 from daskfc.coding import SecretKey
 from daskfc.errors import StoreError
 from daskfc.federation import Checkpoints, ClientLabels, LabelledSamples, own_labels
-from daskfc.federation.steps.rules import takes
+from daskfc.federation.steps.rules import made_of, takes
 from daskfc.protocols.esfmc.maths.grouping import numbering, scaled
 from daskfc.protocols.esfmc.messages import (
     Assignments,
@@ -108,6 +108,7 @@ def _rows(data: ClientStore) -> tuple[NDArray[np.floating], Ints]:
     return rows[order], order
 
 
+@takes(settings=made_of())
 def first_labels(data: ClientStore, settings: ClientSettings) -> LocalLabels:
     """Cluster a client's own samples, for the labels of the first round."""
     kind = settings.of(data.n_samples, data.n_features).local_labels
@@ -130,6 +131,7 @@ def confidence(score: float) -> float:
     return -math.log(1.0 - min(max(score, _LEAST_SCORE), 1.0 - _LEAST_SCORE))
 
 
+@takes(settings=made_of())
 def train(
     data: ClientStore,
     before: Trained | None,
@@ -203,7 +205,7 @@ def _features(data: ClientStore, trained: Trained, settings: ClientSettings) -> 
     return replace(found, **{name: _back(value, order) for name, value in vars(found).items()})
 
 
-@takes(noise=ANNOUNCED)
+@takes(noise=ANNOUNCED, settings=made_of())
 def tell_features(
     data: ClientStore,
     trained: Trained,
@@ -231,6 +233,7 @@ def tell_features(
     return SharedFeatures(rows.astype(np.float32))
 
 
+@takes(settings=made_of())
 def tell_assignments(data: ClientStore, trained: Trained, settings: ClientSettings) -> Assignments:
     """Return Q^m of the client's samples, for the server."""
     return Assignments(_features(data, trained, settings).assignments)
@@ -256,6 +259,7 @@ def _own_labels(
     return np.asarray(numbers[found.argmax(axis=1)])
 
 
+@takes(settings=made_of())
 def vote(
     data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
 ) -> Votes:
@@ -264,6 +268,7 @@ def vote(
     return Votes(own[told.labels == TO_VOTE])
 
 
+@takes(settings=made_of())
 def labelled(
     data: ClientStore, trained: Trained, told: ClientLabels, settings: ClientSettings
 ) -> LabelledSamples:
@@ -274,6 +279,7 @@ def labelled(
     return own_labels(data, labels)
 
 
+@takes(settings=made_of())
 def new_assignments(
     new: ClientStore,
     data: ClientStore,

@@ -1,6 +1,7 @@
 """A client's steps of FedSC: local steps on the dictionary, and rows of the similarity."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,6 +9,8 @@ from daskfc.arrays import Floats
 from daskfc.clustering.kernels.low_rank_similarity import similarity_rows
 from daskfc.clustering.views.order import order_of_rows
 from daskfc.coding import SecretKey
+from daskfc.errors import PrivacyError
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_announced, takes
 from daskfc.privacy import REACH_OF_NOISE, Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import (
@@ -44,10 +47,14 @@ def largest_entry(plan: KernelPlan, noise: Noise | None) -> float:
 
 @takes(noise=ANNOUNCED)
 def samples_of(
-    data: ClientStore, noise: Noise | None, secret: SecretKey, durable_secret: SecretKey
+    data: ClientStore,
+    noise: Noise | None,
+    secret: SecretKey,
+    durable_secret: SecretKey,
+    site: SiteRules = FREE,
 ) -> Floats:
     """Return the client's samples, with noise if announced; they stay at the client."""
-    return _perturbed(data, noise, secret, durable_secret, "clustered")
+    return _perturbed(data, noise, secret, durable_secret, "clustered", site)
 
 
 def _perturbed(
@@ -56,11 +63,13 @@ def _perturbed(
     secret: SecretKey,
     durable_secret: SecretKey,
     purpose: str,
+    site: SiteRules,
 ) -> Floats:
     X = store.rows(0, store.n_samples)
     if not isinstance(noise, DataNoise):
         return X
-    if noise.claims:  # every release counts against the budget
+    if noise.claims:  # counted here, whatever is told of these rows
+        site.release(noise.multiplier, f"FedSC {purpose} {noise.sigma!r} {input_digest(X)}")
         return noise.applied(X, secret, purpose)
     return noise.of_each_row(X, store.sample_ids(), durable_secret)
 
@@ -87,8 +96,14 @@ def summarise(
     return KernelSummary(n, m, distance, atoms, magnitude, multiplier)
 
 
-def moments(samples: Floats) -> Floats:
+@takes(noise=ANNOUNCED)
+def moments(samples: Floats, noise: Noise | None) -> Floats:
     """Return sums of the features and of their squares, (2, m), for a secure sum."""
+    if isinstance(noise, FactorNoise):
+        raise PrivacyError(
+            "noise on the factors does not protect moments of the samples. Nothing was sent; fit "
+            "with start='normal'."
+        )
     return np.stack([samples.sum(axis=0), np.einsum("ij,ij->j", samples, samples)])
 
 
@@ -104,12 +119,15 @@ def weighted_update(
     uniform: bool,
     noise: Noise | None,
     number: int,
+    site: SiteRules = FREE,
 ) -> Part:
     """Return the own dictionary (d, m) or its noisy change, times the weight of Eq. (11)."""
     weight = weight_of(len(samples), plan, uniform)
     Z = local_update(samples, dictionary.atoms, plan.width, ridge, steps=steps)
     inputs = "" if noise is None else input_digest(samples, dictionary.atoms, plan, ridge, steps)
     if isinstance(noise, FactorNoise):
+        label = f"FedSC dictionary {number} {noise.sigma_dictionary!r} {inputs}"
+        site.release(noise.dictionary_multiplier, label)
         part = noise.on_dictionary(Z - dictionary.atoms, secret, inputs, number)
         return Noised(weight * part.values, part.noise_multiplier)
     limit = REACH * plan.magnitude
@@ -121,7 +139,7 @@ def weighted_update(
 
 @takes(noise=ANNOUNCED, ridge=as_announced("ridge"))
 def rows_of(
-    samples: Floats,
+    samples: Part,
     final: FinalDictionary,
     before: Dictionary | None,
     plan: KernelPlan,
@@ -129,19 +147,23 @@ def rows_of(
     *,
     ridge: float,
     noise: Noise | None,
-    new: bool = False,
+    site: SiteRules = FREE,
 ) -> Part:
     """Return the rows (n, d) whose inner products are similarities; they stay at the client.
 
-    Coefficients are for the last dictionary, or for `before`. Perturbed rows of clustered samples
-    count with the first message that reveals them; those of new samples are a separate release.
+    Coefficients are for the last dictionary, or for `before`.
     """
     atoms = final.atoms if before is None else before.atoms
-    C = coefficients(samples, atoms, plan.width, ridge)
+    X = samples.values if isinstance(samples, Noised) else samples
+    C = coefficients(X, atoms, plan.width, ridge)
     if noise is None or isinstance(noise, DataNoise):
         rows = similarity_rows(C, final.root)
-        return Noised(rows, noise.multiplier) if new and noise is not None else rows
-    noisy = noise.on_coefficients(C, secret, input_digest(samples, atoms, plan, ridge))
+        return replace(samples, values=rows) if isinstance(samples, Noised) else rows
+    inputs = input_digest(X, atoms, plan, ridge)
+    if isinstance(noise, FactorNoise):
+        label = f"FedSC coefficients {noise.sigma_coefficients!r} {inputs}"
+        site.release(noise.coefficient_multiplier, label)
+    noisy = noise.on_coefficients(C, secret, inputs)
     if isinstance(noisy, Noised):
         return Noised(similarity_rows(noisy.values, final.root), noisy.noise_multiplier)
     return similarity_rows(noisy, final.root)
@@ -156,7 +178,12 @@ def tell_rows(rows: Part) -> SimilarityRows:
 
 @takes(noise=ANNOUNCED)
 def new_samples(
-    new: ClientStore, noise: Noise | None, secret: SecretKey, durable_secret: SecretKey
-) -> Floats:
-    """Return new samples of the client, perturbed like the clustered ones."""
-    return _perturbed(new, noise, secret, durable_secret, "new")
+    new: ClientStore,
+    noise: Noise | None,
+    secret: SecretKey,
+    durable_secret: SecretKey,
+    site: SiteRules = FREE,
+) -> Part:
+    """Return new samples of the client, perturbed like the clustered ones; a separate release."""
+    X = _perturbed(new, noise, secret, durable_secret, "new", site)
+    return Noised(X, noise.multiplier) if isinstance(noise, DataNoise) else X

@@ -11,7 +11,13 @@ from daskfc.arrays import Floats
 from daskfc.coding import SecretKey
 from daskfc.federation import LabelledSamples, own_labels
 from daskfc.federation.party.site_rules import FREE, SiteRules
-from daskfc.federation.steps.rules import as_many_as_announced, at_most_honest, takes
+from daskfc.federation.steps.rules import (
+    as_many_as_announced,
+    at_most_honest,
+    made_of,
+    takes,
+)
+from daskfc.folders import check_folder_name
 from daskfc.linalg.symmetric import packed
 from daskfc.privacy import Noised, input_digest
 from daskfc.protocols.fk_kmeans.features import (
@@ -43,6 +49,7 @@ def count_samples(data: ClientStore) -> Floats:
     return np.array([float(data.n_samples)])
 
 
+@takes(settings=made_of())
 def iterate(
     data: ClientStore,
     before: Iterate | None,
@@ -53,6 +60,7 @@ def iterate(
     workspace: str,
 ) -> Iterate:
     """Build W_t[m] in one pass, anew if `before` is None (Algorithm 1, lines 7, 8, 12, 13)."""
+    check_folder_name("run", run)
     folder = Path(workspace) / f"fk-k-means-rows-{run}"
     if before is None:  # remove files of processes that were killed in earlier fits
         for other in folder.parent.glob("fk-k-means-rows-*"):

@@ -13,6 +13,7 @@ import numpy as np
 from daskfc import seeds
 from daskfc.arrays import Floats
 from daskfc.federation import Federation, Local, PerClient, Sent
+from daskfc.federation.steps.rules import made_of, takes
 from daskfc.protocols.fk_kmeans import server
 from daskfc.protocols.fk_kmeans.features import FeatureSettings, features_of
 from daskfc.protocols.fk_kmeans.iterations import IterationReport, Planned, run_lanczos
@@ -38,6 +39,7 @@ def sample_count(data: ClientStore) -> SampleCount:
     return SampleCount(data.n_samples)
 
 
+@takes(settings=made_of())
 def whole_features(
     data: ClientStore, settings: FeatureSettings, plan: FeaturePlan, number: int
 ) -> Floats:

@@ -10,7 +10,7 @@ from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.methods.samples import ClientLabels
-from daskfc.federation.steps.rules import Rule, as_announced, takes
+from daskfc.federation.steps.rules import as_announced, made_of, takes
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.graph_filter import FilterKind
 from daskfc.linalg.local_basis import Basis
@@ -65,6 +65,7 @@ def check_graph(data: ClientStore) -> None:
         )
 
 
+@takes(projection=made_of())
 def project(data: ClientStore, projection: Projection) -> Floats:
     """Return filtered features on their top singular vectors (Protocol 1, 4-5), and keep them."""
     kept = _projected.get(data)
@@ -82,6 +83,7 @@ def project(data: ClientStore, projection: Projection) -> Floats:
     return kept[1]
 
 
+@takes(projection=made_of())
 def project_new(data: ClientStore, new: ClientStore, projection: Projection) -> Floats:
     """Return new samples' coordinates in the fit's basis, filtered over their graph, if any."""
     X = filtered_columns(data, projection)
@@ -115,17 +117,14 @@ def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
     return divide_rows(rows, norms.squared)
 
 
-@takes(
-    n_local_clusters=Rule(
-        "the 'n_local_clusters' that was announced, or the 'n_clusters' without",
-        lambda value, asked: (
-            value
-            == (asked.parameters.get("n_local_clusters") or asked.parameters.get("n_clusters"))
-        ),
-    )
-)
+@takes(n_local_clusters=as_announced("n_local_clusters", "n_clusters"))
 def cluster_locally(
-    rows: Floats, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
+    rows: Floats,
+    n_local_clusters: int,
+    basis: str,
+    n_local_init: int,
+    random_state: int,
+    party: str,
 ) -> LocalClusters:
     """Return the participant's own clusters of its own columns (Protocol 3, line 3).
 
@@ -135,7 +134,7 @@ def cluster_locally(
     if basis == "global-norm":
         rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
-    labels = local_clusters(rows, n_local_clusters, seed=seed, n_init=n_init)
+    labels = local_clusters(rows, n_local_clusters, seed=seed, n_init=n_local_init)
     return LocalClusters(labels.astype(np.int32))
 
 

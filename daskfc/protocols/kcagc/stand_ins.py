@@ -59,10 +59,15 @@ def _is_known(rows: np.ndarray) -> bool:
 
 
 def _cluster_locally(
-    rows: np.ndarray, n_local_clusters: int, basis: str, n_init: int, random_state: int, party: str
+    rows: np.ndarray,
+    n_local_clusters: int,
+    basis: str,
+    n_local_init: int,
+    random_state: int,
+    party: str,
 ) -> LocalClusters:
     if _is_known(rows):
-        how = (n_local_clusters, basis, n_init, random_state, party)
+        how = (n_local_clusters, basis, n_local_init, random_state, party)
         return participant.cluster_locally(rows, *how)
     return LocalClusters(_numbered(len(rows), n_local_clusters, "int32"))
 

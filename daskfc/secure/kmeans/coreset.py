@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 from daskfc.arrays import Floats, Ints
 from daskfc.clustering.clusterers.clusterer import noting_convergence
 from daskfc.clustering.views.order import order_of_rows
+from daskfc.federation.steps.rules import made_of, takes
 from daskfc.secure.kmeans.clusters import KMeansPlan
 from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
 from daskfc.secure.kmeans.messages import CoresetPart, KMeansCenters, SampleSize
@@ -63,6 +64,7 @@ def k_means(
     return np.asarray(model.cluster_centers_, dtype=np.float64), float(model.inertia_)
 
 
+@takes(plan=made_of("n_clusters"))
 def local_solution(rows: Floats, plan: KMeansPlan, party: str) -> LocalSolution:
     """Cluster a client's own rows (Algorithm 1, round 1); the result stays at the client."""
     rows = check_rows(rows)
@@ -100,6 +102,7 @@ def sample_sizes(costs: Mapping[str, float], coreset_size: int) -> dict[str, int
     return {name: int(size) for name, size in zip(names, sizes, strict=True)}
 
 
+@takes(plan=made_of("n_clusters"))
 def coreset_part(
     rows: Floats, solution: LocalSolution, size: SampleSize, plan: KMeansPlan, party: str
 ) -> CoresetPart:

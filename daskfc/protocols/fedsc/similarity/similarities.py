@@ -101,7 +101,6 @@ def predict_new(federation: Federation, fitted: Fitted, new: NewStores) -> Label
         planned.plan_sent,
         ridge=how.ridge,
         noise=planned.noise,
-        new=True,
         clients=clients,
     )
     if isinstance(fitted.reference, CodedSimilarity):

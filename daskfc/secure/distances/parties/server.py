@@ -21,6 +21,7 @@ from daskfc.coding import (
 )
 from daskfc.errors import DecodingError, InvalidInput
 from daskfc.federation.methods.samples import SampleDigests, canonical_positions
+from daskfc.folders import check_folder_name
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.secure.distances.parties.messages import (
@@ -133,6 +134,7 @@ def open_tiles(
     radius2: float | None,
 ) -> Tiles:
     """Create the server's store of blocks, or continue that of an earlier run of this problem."""
+    check_folder_name("store of distances", name)
     path = f"{workspace}/{name}"
 
     def create() -> Tiles:
