@@ -124,7 +124,7 @@ def render(records: Sequence[Record]) -> str:
         "*Chosen on*: the temperature, a fifth of the mean squared distance, was chosen on these "
         "samples by their labels.\n\n"
         f"{markdown_table(columns, rows, left=1)}\n\n"
-        f"The largest loss against the nearest centre is {-worst:.3f}. FFCM's centres come of "
+        f"The largest loss against the nearest centre is {abs(worst):.3f}. FFCM's centres come of "
         "each client's own clusters, which is why it gains where a client has one class: who a "
         "client is tells its labels.\n"
     )  # fmt: skip
