@@ -140,7 +140,10 @@ def test_few_samples_and_copies(n, k):
 
 @needs_umap
 def test_refusals():
-    with pytest.raises(InvalidInput, match="'then' parameter of umap must be a clusterer; got 3"):
+    with pytest.raises(
+        InvalidInput,
+        match="'then' parameter of umap must be a clusterer that needs no origin; got 3",
+    ):
         UMAP(then=3)
     with pytest.raises(InvalidInput, match="no clusterer is named 'hdbscam'"):
         make_clusterer({"umap": {"then": "hdbscam"}})

@@ -117,7 +117,7 @@ class TestAtSites:
         """Whom one trusts with all masks a policy may ask for."""
         members = connected.clients
         for averaging in ("shared", "masked"):
-            begin(connected, averaging=averaging)
+            begin(connected, averaging=averaging, n_colluding=2)
             near = PerClient(dict.fromkeys(members, members))
             sent = connected.exchange(offered, members, 2, receivers=near)
             if averaging == "shared":

@@ -17,7 +17,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Ledger
 from daskfc.federation.methods.cluster_scores import Scores
 from daskfc.protocols import METHODS
-from daskfc.protocols.omnifc import estimator
+from daskfc.protocols.omnifc import clusters
 from daskfc.runs import RunFailed, check_pipeline, load_pipeline, resume, run
 from daskfc.runs.execution.choice import choose_n_clusters
 from daskfc.runs.pipeline.methods import candidates_of
@@ -418,7 +418,7 @@ def test_blocks_of_neighbours_have_no_silhouette(of_blobs, monkeypatch):
     _, federation = of_blobs
     few = OmniFC(2, distances="blocks", n_colluding=1)
     assert choose_n_clusters(federation, few, [2, 3], by="silhouette").scores[3] is not None
-    monkeypatch.setattr(estimator, "_FEW", 0)
+    monkeypatch.setattr(clusters, "FEW", 0)
     model = OmniFC(2, distances="blocks", n_colluding=1)
     with pytest.raises(InvalidInput, match="Choose the number of clusters by 'eigengap'"):
         choose_n_clusters(federation, model, [2, 3], by="silhouette")

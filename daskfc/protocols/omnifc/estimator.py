@@ -28,7 +28,7 @@ from daskfc.federation.methods.samples import (
     own_labels,
 )
 from daskfc.protocols.omnifc import clusters, scores, splits
-from daskfc.protocols.omnifc.clusters import FEW, read_by
+from daskfc.protocols.omnifc.clusters import read_by
 from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.protocols.omnifc.on_shares import (
     CLAIMS,
@@ -46,7 +46,6 @@ log = logging.getLogger("daskfc.protocols")
 
 ROWS_TOLERANCE = 1e-9  # of the mean squared distance: the coordinates are exact up to rounding
 _OF_SPAN = 8  # ours: distances are off by 4 times what coordinates leave out
-_FEW = 4096  # ours: samples of which all distances are kept, 128 MiB
 _UNKEPT = "all anew: distances in blocks are not kept"
 _GRIDS = 8  # ours: at most; each resolves smaller distances than the one before
 
@@ -410,7 +409,7 @@ class OmniFC(FederatedClusterer):
                 graph["told_apart"] = True
             return self._view_of_landmarks(distances, need, nearest, reader, graph, sample)
         # few samples: all distances, so that ties depend on nothing else
-        few = on_points or n <= FEW
+        few = on_points or n <= clusters.FEW
         keep = "full" if few or need == "blocks" else need
         kept = graph if keep == need and keep != "full" else {}
         found: Local[ExactPoints] | Local[Tiles]

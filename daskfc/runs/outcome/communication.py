@@ -25,7 +25,9 @@ def _numbers(shapes: Mapping[str, list[int]]) -> int:
 def ledger_frame(ledger: Ledger) -> pd.DataFrame:
     """Return a ledger as the table that a run keeps; shapes and dtypes are JSON."""
     frame = ledger.to_frame()
-    reveals = {kind.__name__: kind.reveals for kind in _message_classes()}
+    # a class whose declaration was refused is none, until it is forgotten
+    known = [kind for kind in _message_classes() if hasattr(kind, "reveals")]
+    reveals = {kind.__name__: kind.reveals for kind in known}
     routes = [
         route_of(sender, receiver)
         for sender, receiver in zip(frame["sender"], frame["receiver"], strict=True)

@@ -151,7 +151,9 @@ def test_clients_with_other_clusters_are_labelled_better(tmp_path, averaging):
         nearest = FederatedKMeans(3, averaging=averaging).fit(federation)
         model = FederatedKMeans(3, averaging=averaging, client_priors=True).fit(federation)
         again = model.predict(federation, stores)
-        rehearsal = Rehearsal(dict(stores), STAND_INS, limits=federation.limits())
+        rehearsal = Rehearsal(
+            dict(federation.contract.readable), STAND_INS, limits=federation.limits()
+        )
         clone(model).rehearse(rehearsal)
     np.testing.assert_array_equal(model.cluster_centers_, nearest.cluster_centers_)
     centers, n = model.cluster_centers_, 3 * 400

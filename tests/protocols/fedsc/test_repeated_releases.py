@@ -33,7 +33,7 @@ def test_releases_of_the_same_samples_do_not_average_away(tmp_path):
         order = random.permutation(30)
         again = store(tmp_path, str(turn), X[order], ids[order])
         told = new_samples(again, noise, RUN.derive(turn), DURABLE)
-        releases.append(told[np.argsort(order)])
+        releases.append(told.values[np.argsort(order)])
     left = (averaged_releases(releases) - X).std()
     assert left == pytest.approx(2.0, rel=0.15)  # 0.5 with fresh noise in each
     np.testing.assert_array_equal(releases[3], first)
@@ -66,7 +66,7 @@ def test_noise_that_guarantees_something_is_fresh_and_counted(tmp_path):
     noise = DataNoise(2.0, 10.0, 1e-5)
     one = samples_of(own, noise, RUN, DURABLE)
     two = new_samples(own, noise, RUN, DURABLE)
-    assert abs(np.corrcoef(one.ravel(), two.ravel())[0, 1]) < 0.15
+    assert abs(np.corrcoef(one.values.ravel(), two.values.ravel())[0, 1]) < 0.15
     assert noise.prediction_multiplier == pytest.approx(0.1)
 
 

@@ -20,7 +20,7 @@ from daskfc.federation import Federation
 from daskfc.federation.methods.sample_keys import order_of
 from daskfc.federation.methods.sample_map import map_of_points
 from daskfc.protocols import OmniFC
-from daskfc.protocols.omnifc import estimator
+from daskfc.protocols.omnifc import clusters
 from daskfc.secure.distances.parties import messages, party
 from daskfc.secure.distances.sizing.sizing import Sizing
 from daskfc.seeds import integer_seed
@@ -471,7 +471,7 @@ def test_no_silhouette_is_told_of_a_cluster_of_a_few_samples(federation, iris):
 
 
 def test_one_cluster_has_no_silhouette(federation, monkeypatch):
-    monkeypatch.setattr(estimator, "_FEW", 0)
+    monkeypatch.setattr(clusters, "FEW", 0)
     assert OmniFC(1, clusterer="k-means").fit(federation).silhouette_ is None
     model = OmniFC(3, distances="blocks").fit(federation)  # the server keeps a graph alone
     assert model.silhouette_ is None
@@ -495,6 +495,6 @@ def test_the_map_is_the_plane_of_the_pooled_samples(federation, iris, how):
 
 
 def test_a_graph_alone_draws_no_map(federation, monkeypatch):
-    monkeypatch.setattr(estimator, "_FEW", 0)  # or all distances would be kept
+    monkeypatch.setattr(clusters, "FEW", 0)  # or all distances would be kept
     model = OmniFC(3, distances="blocks").fit(federation)
     assert model.sample_map(federation) is None

@@ -12,7 +12,7 @@ from daskfc.clustering.views.nearest import nearest_of_points
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.federation import Federation
 from daskfc.protocols import OmniFC
-from daskfc.protocols.omnifc import estimator
+from daskfc.protocols.omnifc import clusters
 from daskfc.seeds import integer_seed
 from tests.protocols.conftest import by_id, deal
 
@@ -74,7 +74,7 @@ def test_labels_are_the_pooled_ones_for_every_dealing(dealt, digits, spec, k):
 def test_a_graph_alone_is_enough(dealt, digits, monkeypatch, spec, k):
     """As for more samples, of which the server keeps neighbours in place of all distances."""
     whole = OmniFC(k, clusterer=spec, random_state=3).fit(dealt[0])
-    monkeypatch.setattr(estimator, "_FEW", 100)
+    monkeypatch.setattr(clusters, "FEW", 100)
     model = OmniFC(k, clusterer=spec, random_state=3).fit(dealt[0])
     assert model.route_ == "columns"
     np.testing.assert_array_equal(by_id(model.labels_), by_id(whole.labels_))
@@ -88,7 +88,7 @@ def test_blocks_of_pairs_give_no_other_map(tmp_path):
     expected = make_clusterer(IN_PARTS).pooled_labels(X, 10, integer_seed(3, "umap"))
     urls = deal(tmp_path, X, np.arange(len(X)) % 5)
     with pytest.MonkeyPatch.context() as patch, Federation.local(urls) as federation:
-        patch.setattr(estimator, "_FEW", 100)
+        patch.setattr(clusters, "FEW", 100)
         model = OmniFC(10, clusterer=IN_PARTS, distances="blocks", random_state=3).fit(federation)
         assert model.route_ == "blocks"
         assert model.silhouette_ is None
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_refused(dealt):
 
 @needs_umap
 def test_the_plan_has_room_for_the_map(dealt, monkeypatch):
-    monkeypatch.setattr(estimator, "_FEW", 100)
+    monkeypatch.setattr(clusters, "FEW", 100)
     limits = dict.fromkeys(dealt[0].parties, 2 * 10**9) | {"server": 500_000_000}
     monkeypatch.setattr(type(dealt[0]), "limits", lambda federation: limits)
     with pytest.raises(

@@ -113,6 +113,7 @@ def test_all_learn_lengths_and_nobody_rows(over_columns, approved):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:kCAGC compares directions:UserWarning")  # of b's one column
 def test_labels_over_columns_are_those_of_the_pooled_graph(over_columns, tmp_path, approved):
     over_columns.preparation = prepared(over_columns, STEPS)
     model = OmniFC(K, clusterer="reduced-k-means", split="columns", random_state=0)
