@@ -66,7 +66,7 @@ def test_noise_that_guarantees_something_is_fresh_and_counted(tmp_path):
     noise = DataNoise(2.0, 10.0, 1e-5)
     one = samples_of(own, noise, RUN, DURABLE)
     two = new_samples(own, noise, RUN, DURABLE)
-    assert abs(np.corrcoef(one.values.ravel(), two.values.ravel())[0, 1]) < 0.15
+    assert abs(np.corrcoef(one.ravel(), two.values.ravel())[0, 1]) < 0.15
     assert noise.prediction_multiplier == pytest.approx(0.1)
 
 
