@@ -66,7 +66,7 @@ SETS: dict[str, Callable[[Path], tuple[np.ndarray, np.ndarray]]] = {
     "wine, standardised": _bundled(load_wine, scaled=True),
     "breast cancer, standardised": _bundled(load_breast_cancer, scaled=True),
 }
-NAMES = {name.replace(", ", "-").replace(",", ""): name for name in SETS}
+NAMES = {name.replace(", ", "-").replace(",", "").replace(" ", "-"): name for name in SETS}
 
 
 def piece(data: str, folder: Path, skew: float) -> Iterator[Record]:
