@@ -274,8 +274,9 @@ class RowFactors:
     def about(self, squares: Floats) -> "RowFactors":
         """Return the samples with the origin at 0, by their squared distances to it, (n,).
 
-        For centred y, ``|y|² - g`` is ``2 y·o`` but for a constant: least squares gives the origin's
-        place in the samples' span, and one more coordinate, equal for all, how far it lies off.
+        For centred y, ``|y|² - g`` is ``2 y·o`` but for a constant: least squares gives the
+        origin's place in the samples' span, and one more coordinate, equal for all, how far it lies
+        off that.
         """
         Y = np.empty((self.n, self.points.shape[1] + 1))
         inside = Y[:, :-1]
