@@ -83,7 +83,7 @@ ROWS = (
     Row(
         "dask.md",
         "parties beside plain workers of a `LocalCluster`, one is killed; sites by a Client",
-        ("../deploy/test_trusted.py", "../deploy/test_sites.py"),
+        ("../deploy/test_trusted.py", "../deploy/test_sites.py", "test_jobqueue.py"),
     ),
     Row(
         "../guides/three-sites.md",

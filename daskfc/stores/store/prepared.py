@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-_TABLES, _EDGE = 4, 100  # measured: copies of all rows, and bytes of an edge, while it filters
+_TABLES, _EDGE = 4, 104  # measured: copies of all rows, and bytes of an edge, while it filters
 
 
 class PreparedStore(ClientStore):
