@@ -138,6 +138,14 @@ def test_gaps_are_no_samples_that_a_clip_leaves(rules, tmp_path):
         rules(Policy()).check_clips(store, [{"step": "clip", "low": 5.0}])
 
 
+def test_a_clip_that_moves_nothing_is_let_be_whatever_is_there(rules, tmp_path):
+    """Three samples, and as many beside gaps: nothing of them is told apart."""
+    for name, rows in {"a": np.ones((3, 1)), "b": np.array([[np.nan]] * 8 + [[1.0]] * 3)}.items():
+        write_store(str(tmp_path / name), "a", rows, missing="keep")
+        store = ClientStore.open(str(tmp_path / name))
+        rules(Policy()).check_clips(store, [{"step": "clip", "high": 5.0}])
+
+
 def grouped(*numbers):
     return lambda one: one.check_groups(np.repeat(numbers, 5))
 

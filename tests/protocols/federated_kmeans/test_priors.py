@@ -67,6 +67,21 @@ def test_nobody_is_put_into_a_cluster_that_has_no_sample():
     assert alone.tolist() == [0] * 5 + [1]  # the client has both, and no more
 
 
+@pytest.mark.parametrize("rho", [0.1, 0.4, 0.7])
+def test_few_samples_weigh_little_beside_the_shares_of_all(rho):
+    centers, shares = np.array([[-1.0], [1.0]]), np.array([0.8, 0.2])
+    for n in (2, 5, 6, 7):
+        rows = np.linspace(-1.2, 1.2, n).reshape(-1, 1)
+        found = priors.tempered(rows, centers, shares, rho, 1.5).tolist()
+        assert found == by_hand(rows, centers, shares, rho, 1.5)
+
+
+def test_a_rare_cluster_of_the_clients_is_not_left_for_one_that_nobody_has():
+    rows, centers = np.array([[0.0]] * 20 + [[10.0]]), np.array([[0.0], [10.0], [10.1]])
+    labels = priors.tempered(rows, centers, np.array([0.5, 0.5, 0.0]), 0.9, 5.0)
+    assert labels.tolist() == [0] * 20 + [1]
+
+
 def test_equal_samples_have_the_nearest_centre():
     found = priors.tempered(np.zeros((3, 1)), np.zeros((1, 1)), np.ones(1), 0.5, 0.0)
     assert found.tolist() == [0, 0, 0]
