@@ -154,10 +154,10 @@ def machine(told: Mapping[str, Any]) -> str:
     blas = sorted(
         {line for one in told["benchmarks"] for line in one["extra_info"].get("BLAS", ())}
     )
+    of_blas = f"; BLAS of this process: {', '.join(blas)}" if blas else ""
     return (
         f"Measured {told['datetime'][:10]} on {cpu.get('brand_raw', platform.processor())}, "
-        f"{cpu.get('count', '?')} cores; Python {info['python_version']}, {libraries}; BLAS of "
-        f"this process: {', '.join(blas) or 'unknown'}."
+        f"{cpu.get('count', '?')} cores; Python {info['python_version']}, {libraries}{of_blas}."
     )
 
 

@@ -53,8 +53,8 @@ def chromium():
     return path
 
 
-def _browse(folder, *arguments):
-    """Return what a headless browser prints."""
+def browse(folder, *arguments):
+    """Return what a headless browser prints, whose profile is in a folder."""
     return subprocess.run(
         [
             chromium(), "--headless", "--no-sandbox", "--disable-gpu",
@@ -68,7 +68,7 @@ def pages_on_paper(page, folder):
     """Return the number of sheets that a page has when it is printed."""
     source, paper = folder / "page.html", folder / "page.pdf"
     source.write_text(page, encoding="utf-8")
-    _browse(folder, "--no-pdf-header-footer", f"--print-to-pdf={paper}", source.as_uri())
+    browse(folder, "--no-pdf-header-footer", f"--print-to-pdf={paper}", source.as_uri())
     return len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
 
 
@@ -85,7 +85,7 @@ def looked_at(page, folder, widths, *, dark=False):
     )
     wrapper = folder / "wrapper.html"
     wrapper.write_text(text, encoding="utf-8")
-    done = _browse(
+    done = browse(
         folder,
         f"--blink-settings=preferredColorScheme={0 if dark else 1}",
         "--virtual-time-budget=60000", "--dump-dom", wrapper.as_uri(),

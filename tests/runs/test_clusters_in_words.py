@@ -28,17 +28,16 @@ def sentences(**summary):
 def test_features_far_from_the_mean_are_named_and_others_are_not():
     found = profiles([[70, 20.0], [50, 20.1]], [[5, 3], [5, 3]], ("age", "bmi"))
     first, second = sentences(profiles=found)
-    assert first == "Higher age (70, in all 62); mostly at a (83%, of all samples 55%)."
-    assert second == "Lower age (50, in all 62); mostly at b (88%, of all samples 45%)."
+    assert first == "Higher age (70, overall 62); mostly at a (83%, of all samples 55%)."
+    assert second == "Lower age (50, overall 62); mostly at b (88%, of all samples 45%)."
 
 
 def test_at_most_three_features_are_named_and_the_furthest_come_first():
     columns = ("a", "b", "c", "d")
     found = profiles([[1, 1, 1, 1], [-1, -1, -1, -1]], [[3, 0.5, 2, 1]] * 2, columns)
     first = sentences(profiles=found)[0].partition(";")[0]
-    assert [phrase.split()[1] for phrase in first.split(", ") if "in all" not in phrase[:7]] == [
-        "b", "d",
-    ]  # fmt: skip
+    phrases = [phrase for phrase in first.split(", ") if not phrase.startswith("overall")]
+    assert [phrase.split()[1] for phrase in phrases] == ["b", "d"]
     off = np.abs(found["standardised"][0])
     assert [name for name, z in zip(columns, off, strict=True) if z >= 0.5] == ["b", "d"]
 
@@ -52,14 +51,14 @@ def test_a_column_of_zero_and_one_is_a_share_and_words_have_theirs():
         categories={"smokes": ("no", "yes")}, shares={"smokes": shares},
     )  # fmt: skip
     first = sentences(profiles=found)[0]
-    assert "more often female = 1 (90%, in all 62%)" in first.replace("More", "more")
-    assert "more often smokes = no (75%, in all 50%)" in first.replace("More", "more")
+    assert "more often female = 1 (90%, overall 62%)" in first.replace("More", "more")
+    assert "more often smokes = no (75%, overall 50%)" in first.replace("More", "more")
 
 
 def test_a_share_is_told_only_of_zero_and_one():
     """Ages of 0 to 1 are no shares, although they lie between."""
     found = profiles([[0.9], [0.2]], [[0.05], [0.05]], ("years",))
-    assert sentences(profiles=found)[0].startswith("Higher years (0.9, in all 0.62)")
+    assert sentences(profiles=found)[0].startswith("Higher years (0.9, overall 0.62)")
 
 
 def test_nothing_is_said_of_what_is_withheld():

@@ -161,8 +161,8 @@ class OmniFC(FederatedClusterer):
 
     Notes
     -----
-    Privacy: the server learns all distances, the data up to a rigid motion, with ``centred: false``
-    up to a rotation; any n_colluding clients learn nothing, even together, whatever they compute.
+    Privacy: the server learns all distances (and lengths, with ``centred: false``), which give the
+    samples up to shifts and turns; `n_colluding` clients learn nothing, even together.
 
     References
     ----------

@@ -29,7 +29,7 @@ def privacy_of(method: object) -> str:
     if kind is not method and (own := getattr(method, "privacy_claim", "")):
         return str(own)
     found = re.search(r"^Privacy:\s+(.+?)(?=\n\s*\n|\Z)", inspect.getdoc(kind) or "", re.M | re.S)
-    return _joined(found[1]) if found else ""
+    return _joined(found[1]).replace("`", "") if found else ""
 
 
 def parameters_of(kind: type) -> dict[str, str]:

@@ -91,10 +91,10 @@ def _apart(profiles: Mapping[str, Any], row: int) -> Iterator[tuple[float, str]]
             what, own_share, share = 1, profiles["means"][row][i], profiles["overall_mean"][i]
         if own or _is_zero_or_one(profiles, i):
             more = "more" if off[w] > 0 else "less"
-            phrase = f"{more} often {name} = {what} ({own_share:.0%}, in all {share:.0%})"
+            phrase = f"{more} often {name} = {what} ({own_share:.0%}, overall {share:.0%})"
         else:
             higher = "higher" if off[w] > 0 else "lower"
-            phrase = f"{higher} {name} ({figure(own_share, 3)}, in all {figure(share, 3)})"
+            phrase = f"{higher} {name} ({figure(own_share, 3)}, overall {figure(share, 3)})"
         yield sizes[w], phrase
 
 
