@@ -19,7 +19,7 @@ from daskfc.clustering.views.nearest import (
     within_radius_of_points,
 )
 from daskfc.errors import InvalidInput
-from daskfc.metrics import ari
+from daskfc.metrics import accuracy, ari
 from tests.oracles import clustering as oracle
 
 grids = st.integers(2, 12).flatmap(
@@ -29,7 +29,7 @@ grids = st.integers(2, 12).flatmap(
 
 @settings(deadline=None)
 @given(grids, st.integers(1, 5), st.sampled_from([1.0, 1 / 255, 0.1]))
-def test_neighbours_are_exact_and_ties_go_to_the_smaller_number(points, k, step):
+def test_neighbours_are_exact_and_ties_follow_no_pattern_of_numbers(points, k, step):
     X = np.array(points, dtype=float)
     k = min(k, len(X) - 1)
     D = oracle.distances(X)  # of the integers, where equal distances are equal
@@ -235,3 +235,14 @@ def test_dbscan_prediction():
     nothing = clusterer.pooled(X[3:], None, 0)
     assert nothing.n_clusters == 0
     assert clusterer.predict(nothing, (new - X[3:].T) ** 2).tolist() == [-1] * 4
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_groups_of_yes_and_no_are_found_where_most_distances_are_equal(seed):
+    """If the first of equal neighbours were taken, they were the same alike few: accuracy .43."""
+    random = np.random.default_rng(seed)
+    group = random.integers(0, 3, 2000)
+    yes = np.array([[0.12] * 12, [0.12] * 6 + [0.75] * 6, [0.75] * 6 + [0.12] * 6])
+    X = (random.random((2000, 12)) < yes[group]).astype(float)
+    assert len(np.unique(X, axis=0)) < 800
+    assert accuracy(group, Spectral().pooled_labels(X, 3, 0)) > 0.7

@@ -98,9 +98,9 @@ def test_similarities_that_overflow_are_refused():
         similarity_graph(np.full((3, 1), 1e200))
 
 
-def test_ties_go_to_the_smaller_number_and_a_sample_is_its_own_neighbour():
+def test_ties_follow_no_pattern_of_numbers_and_a_sample_is_its_own_neighbour():
     K = np.array([[1.0, 2.0, 2.0, 2.0]])
-    assert most_similar(K, 0, 3).indices.tolist() == [[0, 1, 2]]
+    assert most_similar(K, 0, 3).indices.tolist() == [[0, 2, 1]]
     graph = similarity_graph(np.ones((4, 1)), 2)  # all alike: nothing to scale by
     want = [[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]]
     assert graph.toarray().tolist() == want

@@ -10,8 +10,13 @@ def distances(X):
 
 
 def neighbours(D, k):
-    others = [sorted((D[i][j], j) for j in range(len(D)) if j != i)[:k] for i in range(len(D))]
-    return [[j for _, j in row] for row in others]
+    """The nearest first; of equal ones those whose number times Knuth's, modulo 2³², is least."""
+    n = len(D)
+    others = [
+        sorted((D[i][j], j * 2654435761 % 2**32, j) for j in range(n) if j != i)[:k]
+        for i in range(n)
+    ]
+    return [[j for *_, j in row] for row in others]
 
 
 def dbscan(D, eps, min_samples):

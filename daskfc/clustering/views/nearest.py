@@ -4,7 +4,7 @@ A product of matrices screens the pairs, in float32 if that separates enough of 
 matter are then computed in float64 from differences of coordinates, so that a distance depends
 neither on the order of the samples nor on the block. Samples on a grid (integers, pixels / 255,
 binary fractions) become integers first, as in the coded computation, and `ExactPoints` give whole
-numbers: then distances are exact, ties are real, and the smaller sample number comes first.
+numbers: then distances are exact, ties are real, and end by `scattered` numbers of samples.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,14 +68,14 @@ class _Samples:
 
 
 def nearest_columns(distances: Floats, k: int) -> Ints:
-    """Return the columns of the k smallest entries of each row, smallest first, ties by column."""
+    """Return columns of the k smallest entries of each row, smallest first, ties `scattered`."""
     kth = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
     rows, cols = np.nonzero(distances <= kth)
     return first_of_each_row(rows, cols, distances[rows, cols], len(distances), k)[0]
 
 
 def nearest_of_matrix(matrix: Floats, k: int) -> NeighbourGraph:
-    """Return the k nearest others of each sample from all squared distances, ties by number."""
+    """Return the k nearest others of each sample from all squared distances, ties `scattered`."""
     n = len(matrix)
     indices, distances = np.empty((n, k), np.int32), np.empty((n, k))
     step = max(1, _BLOCK_ENTRIES // n)
@@ -152,7 +152,7 @@ def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float
 def nearest_of_points(
     X: Floats | ExactPoints, k: int, pairs: tuple[Ints, Ints] | None = None
 ) -> NeighbourGraph:
-    """Return the k nearest others of each sample, exact, ties by the smaller sample number."""
+    """Return the k nearest others of each sample, exact, ties by `scattered` numbers."""
     samples = _Samples.of(X)
     n = len(samples.X)
     if pairs is None and is_worthwhile(n, k):

@@ -27,6 +27,7 @@ _LARGEST = 1 << 23  # scores of a tile in float32, at most: 32 MiB a thread
 _LISTED = 1 << 22  # candidates of a tile, at most
 _PEAKS = 64  # ours: parts of a tile, at least, of which the largest scores are compared
 _LEAST = np.finfo(np.float32).min
+_SCATTER = 2654435761  # odd, near 2³² divided by the golden ratio: Knuth's multiplicative hash
 _RARE = 8  # ours: screening is useful if at most one pair in so many can matter
 
 
@@ -93,11 +94,20 @@ def few(mask: NDArray[np.bool_]) -> tuple[Ints, Ints] | None:
     return rows, columns
 
 
+def scattered(numbers: Ints) -> Ints:
+    """Return 32 bits of each number, which follow no pattern of these, and differ where they do.
+
+    Where many distances are equal, as of words and whole numbers, the smallest numbers would be
+    everybody's neighbours: alike samples, as numbers follow from distances (`Order`).
+    """
+    return (numbers.astype(np.int64) * _SCATTER) & 0xFFFFFFFF
+
+
 def first_of_each_row(
     rows: Ints, cols: Ints, values: Floats, n_rows: int, k: int
 ) -> tuple[Ints, Floats]:
-    """Select the k smallest of at least k candidates a row, (n_rows, k), ties by column."""
-    order = np.lexsort((cols, values, rows))
+    """Select the k smallest of at least k candidates a row, (n_rows, k), ties by `scattered`."""
+    order = np.lexsort((scattered(cols), values, rows))
     ends = np.cumsum(np.bincount(rows, minlength=n_rows))
     starts = ends - np.bincount(rows, minlength=n_rows)
     picked = order[starts[:, None] + np.arange(k)]
