@@ -57,9 +57,9 @@ def entropy(n_weights: int) -> float:
     return 32.0 * math.log(2.0) * n_weights
 
 
-def theorem(largest: float, informations: list[float], sizes: list[int]) -> float:
+def theorem(largest: float, limits: list[float], sizes: list[int]) -> float:
     """Return C / M Σ √(I / 2 N_m), the right side of Eq. (15)."""
-    pairs = zip(informations, sizes, strict=True)
+    pairs = zip(limits, sizes, strict=True)
     return largest * float(np.mean([math.sqrt(one / (2.0 * n)) for one, n in pairs]))
 
 
