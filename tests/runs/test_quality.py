@@ -107,6 +107,14 @@ def test_stability_is_between_all_pairs_of_seeds():
         ),
         ([0, 0, 0, 1, 1, 1], list("abaaaa"), {}, ["cluster 1 has samples of one client only"]),
         ([0] * 5 + [1], None, {}, ["cluster 1 has less than 2 samples", "one client only"]),
+        ([0] * 239 + [1] * 239 + [2] * 2, None, {}, ["cluster 2 has less than 3 samples"]),
+        (list(range(20)), None, {}, ["every sample is a cluster of its own"]),
+        (
+            [0, 0, *range(1, 8)],
+            list("abababaab"),
+            {},
+            ["have less than 2 samples", "have samples of one client only"],
+        ),
         (
             [-1] * 7 + [0, 0, 0],
             None,

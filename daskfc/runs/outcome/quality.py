@@ -1,5 +1,6 @@
 """Describe clusters without true labels: sizes, sites, stability, warnings."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -64,8 +65,10 @@ def _sites(labels: np.ndarray, clients: np.ndarray, over: str) -> float | None:
 
 def _made_by_sites(labels: np.ndarray, clients: np.ndarray) -> list[str]:
     """Return a warning if a sample's client nearly determines its cluster."""
+    if labels.size < 2 * max(np.unique(clients).size, np.unique(labels).size):
+        return []  # of groups of one sample, chance tells all that there is to tell
     told = _sites(labels, clients, "min")
-    if told is None or told < _OF_SITES or labels.size == np.unique(clients).size:
+    if told is None or told < _OF_SITES:
         return []
     return [
         f"clusters are nearly sites: of what clusters tell, {told:.0%} is which client has a "
@@ -125,12 +128,10 @@ def _warnings(
     elif n > 1 and len(sizes) == 1 and asked != 1:
         told.append("all samples are in one cluster; look at the scales of the columns.")
     else:
-        small = [c for c, size in sizes.items() if size < max(2, _FEW * n)]
+        least = max(2, math.ceil(_FEW * n))
+        small = [c for c, size in sizes.items() if size < least]
         if small:
-            told.append(
-                f"{_clusters(small)} less than {max(2, round(_FEW * n))} samples; these may be "
-                "outliers."
-            )
+            told.append(f"{_clusters(small)} less than {least} samples; these may be outliers.")
     if len(by_client) > 1:
         alone = [c for c in sizes if sum(bool(own[c]) for own in by_client.values()) == 1]
         if alone and len(sizes) < n:
