@@ -61,6 +61,12 @@ def test_a_share_is_told_only_of_zero_and_one():
     assert sentences(profiles=found)[0].startswith("Higher years (0.9, overall 0.62)")
 
 
+def test_very_small_values_are_no_shares():
+    """Their squares are as near to 0 as those of a column that is 0 throughout."""
+    found = profiles([[2e-10], [9e-10]], [[1e-10], [1e-10]], ("mol",))
+    assert sentences(profiles=found)[0].startswith("Lower mol (2e-10, in all 4.8e-10)")
+
+
 def test_nothing_is_said_of_what_is_withheld():
     found = profiles([[70.0], [50.0]], [[5.0], [5.0]], ("age",))
     why = "it has fewer than 5 samples"

@@ -8,6 +8,7 @@ from daskfc.runs.report.profile_rows import figure
 
 _APART = 0.5  # ours: deviations from the mean of all samples from which a feature is named
 _NAMED = 3  # ours: features of a cluster that are named
+_RAREST = 1e-4  # ours: shares below it, "0%", would tell less than figures of very small values
 _MOSTLY, _MORE = 0.6, 0.1  # ours: a site's share of a cluster, and how far it is above the usual
 
 # The least value of each word. Kaufman and Rousseeuw (1990), Finding Groups in Data, table 4.
@@ -102,7 +103,7 @@ def _is_zero_or_one(profiles: Mapping[str, Any], i: int) -> bool:
     """Whether a column holds 0 and 1 alone: of values in [0, 1] these have most variance."""
     rows = zip(profiles["means"], profiles["stds"], strict=True)
     pairs = [(means[i], stds[i]) for means, stds in rows if means[i] is not None]
-    return all(
+    return any(mean > _RAREST for mean, _ in pairs) and all(
         0 <= mean <= 1 and math.isclose(std**2, mean * (1 - mean), rel_tol=1e-6, abs_tol=1e-9)
         for mean, std in pairs
     )
