@@ -64,6 +64,8 @@ def test_agreement_is_of_the_same_samples_in_any_order():
 def test_runs_of_one_name_are_told_apart():
     frame = comparison(["a", "a"], [{}, {}], [summary(), summary()], [None, None])
     assert list(frame.columns) == ["a (1)", "a (2)"]
+    frame = comparison(["a", "a", "a (1)"], [{}] * 3, [summary(c) for c in "ABC"], [None] * 3)
+    assert frame.loc["run", "method"].tolist() == ["A", "B", "C"]
 
 
 def test_one_run_is_no_comparison():

@@ -55,10 +55,12 @@ def _is_told(key: tuple[str, str], values: Sequence[Any]) -> bool:
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    return [
+    told = [
         f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
         for i, name in enumerate(names)
     ]
+    same = len(set(told)) < len(told)
+    return [f"{i}. {name}" for i, name in enumerate(names, 1)] if same else told
 
 
 def _facts(config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
