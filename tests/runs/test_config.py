@@ -48,6 +48,7 @@ def test_unknown_key_names_file_key_and_way_out(tmp_path):
         ("method: A\nseeds: [1, 1]\n", ["'seeds'", "twice"]),
         ("method: A\nseeds: [-1]\n", ["seeds.0", "-1"]),
         ("method: A\nseeds: [true]\n", ["seeds.0", "True"]),
+        (f"method: A\nseeds: [{2**63}]\n", ["seeds.0", str(2**63)]),
         ("method: A\nseeds: 3\n", ["seeds", "3"]),
         ("method: A\nmetrics: [kapa]\n", ["'kapa'", "kappa, nmi, ari, acc, f1"]),
         ("method: A\nparams: 7\n", ["params", "7"]),

@@ -14,7 +14,7 @@ from daskfc.seeds import fresh_seed
 from daskfc.site import Smallest
 from daskfc.yaml_files import assign, read_mapping
 
-Seed = Annotated[int, Field(ge=0, strict=True)]
+Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]  # labels are stored by int64
 
 
 class Pipeline(Section):
