@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics import calinski_harabasz_score, pairwise_distances, silhouette_samples
+from sklearn.metrics import pairwise_distances, silhouette_samples
 
 from daskfc.clustering import (
     Clusterer,
@@ -24,7 +24,7 @@ from daskfc.clustering import (
     Spectral,
     View,
 )
-from daskfc.clustering.clusterers.gap import gap_statistic
+from daskfc.clustering.clusterers.gap import LEAST, dispersion, gap_statistic
 from daskfc.clustering.clusterers.local_labels import modularity
 from daskfc.clustering.views.decisive import many_are_equal, smallest_hundredth
 from daskfc.clustering.views.order import Order
@@ -134,20 +134,22 @@ def _silhouette(some: Sampled, labels: np.ndarray) -> float:
     return float(each.mean()) if len(each) else np.inf
 
 
+def _points(some: Sampled) -> np.ndarray:
+    """Return coordinates of samples, which distances give up to a rigid motion."""
+    return FullDistances(np.square(some.points)).coordinates() if some.distances else some.points
+
+
 def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
     """Return variance between clusters over variance within; infinite where none is defined."""
     kept = labels >= 0
     n, k = int(kept.sum()), np.unique(labels[kept]).size
     if not 2 <= k < n:
         return np.inf
-    if not some.distances:
-        return float(calinski_harabasz_score(some.points[kept], labels[kept]))
-    squares, own = np.square(some.points[np.ix_(kept, kept)]), labels[kept]
-    # Σ |x - c|² of m samples is the sum of all their squared distances over 2 m.
-    whole = squares.sum() / (2 * n)
-    parts = (squares[np.ix_(own == c, own == c)] for c in np.unique(own))
-    within = sum(part.sum() / (2 * len(part)) for part in parts)
-    return float((whole - within) / (k - 1) / (within / (n - k))) if within > 0 else np.inf
+    points = _points(some)[kept]
+    whole = dispersion(points, np.zeros(n, np.int64))
+    # copies of k rows have no variance within, and the best score
+    within = max(dispersion(points, labels[kept]), LEAST * whole)
+    return float((whole - within) / (k - 1) / (within / (n - k))) if whole > 0 else 0.0
 
 
 def _neighbours(some: Sampled, rows: slice, wanted: int) -> "sparse.csr_array[Any, Any]":
@@ -217,10 +219,7 @@ def eigengaps(
 
 def gap(some: Sampled, *, clusterer: KMeans, n_clusters: int, seed: int) -> ClusterScores:
     """Return the gap statistic of k-means on some samples, and its error, for the caller."""
-    points = some.points
-    if some.distances:  # these give the points up to a rigid motion, which suffices
-        points = FullDistances(np.square(points)).coordinates()
-    found, error = gap_statistic(points, n_clusters, clusterer, seed)
+    found, error = gap_statistic(_points(some), n_clusters, clusterer, seed)
     return ClusterScores(np.array([found]), np.array([error]), np.zeros((0, 1)))
 
 

@@ -32,6 +32,18 @@ def test_samples_that_are_all_alike_have_a_silhouette_and_a_map():
     assert not sample_map(found, some).positions.any()
 
 
+@pytest.mark.parametrize("distances", [False, True])
+def test_copies_of_three_rows_are_best_in_three_clusters(distances):
+    points = np.repeat([[0.0, 0.0], [5.0, 0.0], [0.0, 9.0]], 20, axis=0)
+    some = Sampled(np.arange(60), squareform(pdist(points)) if distances else points, distances)
+    scores = []
+    for labels in ([0, 0, 1], [0, 1, 2]):
+        found = Clustered(Clustering(np.repeat(labels, 20), 3, decisive=np.zeros(3)), None)
+        scores.append(cluster_score(found, some, "calinski-harabasz").scores[0])
+    assert scores[0] == pytest.approx(269.893333)
+    assert 1e6 < scores[1] < np.inf
+
+
 LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2, -1, -1])
 POINTS = np.random.default_rng(0).normal(size=(10, 2)) + 4 * LABELS[:, None]
 
