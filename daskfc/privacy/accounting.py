@@ -9,8 +9,7 @@ Departures  None. No amplification by sampling of clients is claimed, as the ser
 """
 
 import dataclasses
-
-import numpy as np
+import math
 
 from daskfc.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
 from daskfc.privacy.ranges import check
@@ -77,7 +76,8 @@ class Accountant:
     @property
     def mu(self) -> float:
         """Square root of Σ 1/z_i² over all releases; 0 before the first."""
-        return float(np.sqrt(sum(e.count / e.noise_multiplier**2 for e in self.events)))
+        # squares of NumPy's small types would overflow
+        return math.sqrt(sum(int(e.count) / float(e.noise_multiplier) ** 2 for e in self.events))
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest ε in nats, at δ in (0, 1), of all releases together."""
@@ -110,7 +110,8 @@ def noise_multiplier(epsilon: float, delta: float, n_rounds: int = 1) -> float:
     7.4613
     """
     check("noise_multiplier", epsilon=epsilon, delta=delta, n_rounds=n_rounds)
-    found = gaussian_sigma(epsilon, delta, 1.0) * float(np.sqrt(n_rounds))
+    epsilon = float(epsilon)
+    found = gaussian_sigma(epsilon, delta, 1.0) * math.sqrt(n_rounds)
     while Accountant((GaussianEvent(found, n_rounds),)).epsilon(delta) > epsilon:
         found *= 1 + 1e-15  # the root's and the sum's last bits
     return found

@@ -13,6 +13,7 @@ Departures  None. `sensitivity` decides what neighbouring data are: with rows cl
             their ranges are refused (InvalidInput).
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -30,6 +31,7 @@ _FAR_RATIO = 1e9  # ours: with more noise, Eq. (6) loses its sixth digit to canc
 
 def _log_delta(epsilon: float, mu: float) -> float:
     """Return log δ(ε) of noise with σ = Δ / mu; Balle and Wang, Eq. (6)."""
+    epsilon, mu = float(epsilon), float(mu)  # of NumPy's small types too, without their rounding
     a = mu / 2 - epsilon / mu
     b = -mu / 2 - epsilon / mu
     # e^ε Φ(b) = ½ exp(-a²/2) erfcx(-b/√2), which avoids the overflow of e^ε
@@ -86,7 +88,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
     0.126937
     """
     check(_OWNER, epsilon=epsilon, sigma=sigma, sensitivity=sensitivity)
-    return float(np.exp(_log_delta(epsilon, sensitivity / sigma)))
+    return float(np.exp(_log_delta(epsilon, float(sensitivity) / float(sigma))))
 
 
 def gaussian_epsilon(sigma: float, delta: float, sensitivity: float) -> float:
@@ -120,7 +122,7 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float) -> float:
     4.3772
     """
     check(_OWNER, sigma=sigma, delta=delta, sensitivity=sensitivity)
-    mu, target = sensitivity / sigma, float(np.log(delta))
+    mu, target = float(sensitivity) / float(sigma), float(np.log(float(delta)))
     if _log_delta(0.0, mu) <= target:
         return 0.0
     return _smallest(lambda epsilon: _log_delta(epsilon, mu) <= target, _FAR_EPSILON, "epsilon")
@@ -154,11 +156,11 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     3.7306
     """
     check(_OWNER, epsilon=epsilon, delta=delta, sensitivity=sensitivity)
-    target = float(np.log(delta))
+    target = float(np.log(float(delta)))
     ratio = _smallest(
         lambda x: _log_delta(epsilon, 1 / x) <= target, _FAR_RATIO, "sigma over sensitivity"
     )
-    return ratio * sensitivity
+    return ratio * float(sensitivity)
 
 
 def classical_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -200,4 +202,4 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
             "the 'epsilon' parameter of the classical Gaussian formula must be below 1, where its "
             f"proof ends; got {epsilon!r}. Take gaussian_sigma, which holds for every epsilon."
         )
-    return float(np.sqrt(2 * np.log(1.25 / delta)) * sensitivity / epsilon)
+    return math.sqrt(2 * math.log(1.25 / float(delta))) * float(sensitivity) / float(epsilon)

@@ -91,7 +91,7 @@ def clip_rows(X: ArrayLike, bound: float) -> tuple[Floats, int]:
     ([[0.6, 0.8], [0.3, 0.4]], 1)
     """
     check("clipping", bound=bound)
-    rows, wide = _shrunk(_finite(X, "the rows to clip", 2), bound)
+    rows, wide = _shrunk(_finite(X, "the rows to clip", 2), float(bound))
     return rows, int(wide.sum())
 
 
@@ -131,7 +131,7 @@ def clip_matrix(Z: ArrayLike, bound: float) -> tuple[Floats, bool]:
     """
     check("clipping", bound=bound)
     matrix = _finite(Z, "the matrix to clip", 2)
-    rows, wide = _shrunk(matrix.reshape(1, -1), bound)
+    rows, wide = _shrunk(matrix.reshape(1, -1), float(bound))
     return rows.reshape(matrix.shape).copy(), bool(wide[0])
 
 
@@ -287,6 +287,7 @@ def add_gaussian_noise(
     True
     """
     check("the Gaussian mechanism", sigma=sigma)
+    sigma = float(sigma)
     exact = _finite(values, "the values to protect", None)
     grid = 2.0 ** (np.floor(np.log2(sigma)) - _GRID_BITS)
     steps: NDArray[Any] = exact / grid

@@ -9,6 +9,7 @@ from daskfc.errors import InvalidInput
 from daskfc.privacy import (
     Accountant,
     GaussianEvent,
+    classical_sigma,
     gaussian_epsilon,
     gaussian_sigma,
     noise_multiplier,
@@ -103,6 +104,27 @@ def test_delta_is_that_of_one_gaussian_release(epsilon):
     spent = Accountant((GaussianEvent(4.0, 12), GaussianEvent(2.0)))
     assert spent.mu == 1.0  # 12/16 + 1/4
     assert spent.delta(epsilon) == pytest.approx(hockey_stick(epsilon, 1.0, 1.0), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "z", [np.float16(500), np.float32(0.1), np.int8(20), np.int16(300), np.int32(50_000)]
+)
+def test_small_types_of_numpy_count_as_floats(z):
+    assert GaussianEvent(z, np.int8(3)) == GaussianEvent(float(z), 3)
+    assert Accountant((GaussianEvent(z),)).mu == 1.0 / float(z)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_noise_of_small_types_is_not_rounded(kind):
+    epsilon, delta = kind(0.1), kind(1e-5)
+    assert noise_multiplier(epsilon, delta, np.int8(7)) == noise_multiplier(
+        float(epsilon), float(delta), 7
+    )
+    wanted = gaussian_epsilon(float(kind(3.3)), float(delta), 1.0)
+    assert gaussian_epsilon(kind(3.3), delta, kind(1)) == wanted
+    assert classical_sigma(epsilon, delta, kind(3)) == classical_sigma(
+        float(epsilon), float(delta), 3.0
+    )
 
 
 def test_nothing_released_costs_nothing():
