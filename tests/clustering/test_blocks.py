@@ -20,6 +20,7 @@ from daskfc.clustering.kernels.gaussian_graph import gaussian_graph, median_apar
 from daskfc.clustering.views import decisive, views
 from daskfc.clustering.views.nearest import exact_blocks
 from daskfc.linalg.laplacian import components_of_rows
+from daskfc.linalg.spectrum import laplacian_eigenvalues
 
 BY_BLOCKS = [
     "k-medoids",
@@ -218,6 +219,15 @@ def test_the_search_for_eigenvectors_of_a_gaussian_graph_begins_near_them():
     leading = np.linalg.eigh(K / root / root[:, None])[1][:, -4:]
     span = np.linalg.qr(graph.near)[0]
     assert np.linalg.norm(leading - span @ (span.T @ leading), axis=0).max() < 0.1
+
+
+def test_copies_of_fewer_rows_than_clusters_have_a_gaussian_graph():
+    view = exact_blocks(np.repeat([[0.0], [1.0]], 40, axis=0))
+    K = np.exp(-view.full())
+    np.fill_diagonal(K, 0.0)
+    wanted = 1.0 - np.linalg.eigvalsh(K / K.sum(axis=0))[::-1][:5]  # all degrees are equal
+    found = laplacian_eigenvalues(gaussian_graph(view, 1.0, 5, seed=0), 5, seed=0)
+    np.testing.assert_allclose(found, wanted, atol=1e-8)
 
 
 def test_blocks_cover_the_upper_triangle_once():

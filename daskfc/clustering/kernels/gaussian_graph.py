@@ -42,7 +42,7 @@ def gaussian_graph(view: DistanceBlocks, gamma: float, k: int, seed: int) -> Nor
     everyone = slice(0, n)
     matrix = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
     components = components_of_rows(lambda i: kernel(slice(i, i + 1), everyone)[0], n)
-    near = near_leading(kernel, n, min(2 * k + 10, n // 2), seed) / root[:, None]
+    near = near_leading(kernel, n, min(2 * k + 10, n // 2), seed, least=k) / root[:, None]
     return NormalisedAdjacency(matrix, root, components, near)
 
 
