@@ -122,6 +122,14 @@ def test_withheld_figures_do_not_count(earlier):
     assert [one["feature"] for one in matched[3]["profile"]] == ["age"]
 
 
+def test_a_withheld_figure_makes_no_cluster_nearer(earlier):
+    past = profile([[50.0, 20.0], [None, 20.0], [90.0, 30.0]], [0, 1, 2])
+    record = since(earlier(clear=False, profiles=past), clear=False)
+    own = profile([[51.0, 20.0], [91.0, 30.0]], [3, 5])
+    found = changes_since(record, NOW, own, by_rows=True)
+    assert {one["cluster"]: one["before"] for one in found["clusters"]} == {3: 0, 4: None, 5: 2}
+
+
 def test_nothing_is_matched_where_nothing_is_known(earlier):
     found = changes_since(since(earlier(clear=False), clear=False), NOW, {}, by_rows=True)
     assert (found["by"], found["gone"]) == (None, {})

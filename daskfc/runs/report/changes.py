@@ -158,7 +158,10 @@ def _matched_by_profiles(profiles: Mapping[str, Any], past: Mapping[str, Any]) -
     if not common:
         return {}
     a, b = (_means(own, common) / [spread[name] for name in common] for own in (profiles, past))
-    off = np.nan_to_num(np.square(a[:, None] - b[None])).sum(axis=2)
+    apart = np.square(a[:, None] - b[None])
+    known = np.isfinite(apart)
+    usual = apart[known].sum() / max(1, known.sum())  # what is withheld makes no cluster nearer
+    off = np.where(known, apart, usual).sum(axis=2)
     matched = zip(*linear_sum_assignment(off), strict=True)
     return {profiles["clusters"][i]: past["clusters"][j] for i, j in matched}
 
