@@ -204,6 +204,7 @@ def test_wrong_views_data_and_distances_are_refused(spec):
         ({"spectral": {"affinity": "rbf"}}, "one of 'nearest_neighbors', 'gaussian'"),
         ({"hierarchical": {"linkage": "median"}}, "'linkage' parameter of hierarchical"),
         ({"fuzzy-c-means": {"fuzziness": 1}}, "above 1; got 1"),
+        ({"affinity-propagation": {"damping": "0.9"}}, r"in \[0.5, 1\); got '0.9'"),
         ({"nmf": {}, "dbscan": {}}, "a mapping of one name"),
         ({"nmf": [3]}, "parameters of nmf must be a mapping"),
         (3, "must be a name"),

@@ -224,7 +224,7 @@ class AffinityPropagation(Clusterer):
     name: ClassVar[str] = "affinity-propagation"
     finds_n_clusters: ClassVar[bool] = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "damping": Constraint("a number in [0.5, 1)", lambda value: 0.5 <= value < 1),
+        "damping": Constraint("a number in [0.5, 1)", lambda v: real(0.5).holds(v) and v < 1),
         "preference": optional(real()),
         "max_iter": integer(1),
     }
