@@ -196,6 +196,7 @@ def test_numbers_that_a_site_wrote_as_words_are_the_same_classes():
         ({"a": told([0]), "b": told([])}, "client 'b' lacks true labels"),
         ({"a": told([]), "b": told([])}, "clients 'a', 'b' lack true labels"),
         ({"a": told([0, 1]), "b": told([0], ["ckd"])}, "'a' are numbers and those of client 'b'"),
+        ({"a": told([7]), "b": told([0], ["007"])}, "'a' are numbers and those of client 'b'"),
     ],
 )
 def test_why_there_are_no_scores(parts, why):

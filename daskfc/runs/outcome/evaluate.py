@@ -19,7 +19,7 @@ from daskfc.site import RunRequest
 from daskfc.stores import ClientStore
 from daskfc.stores.layout.spelling import plain_word
 
-_WHOLE = re.compile(r"-?[0-9]+")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*")  # 007 may be 7, or another class
 
 _CLASSES = 40  # ours: with more classes or clusters no table of them is made
 
