@@ -141,7 +141,7 @@ def test_a_fit_that_cannot_be_written_is_absent_and_an_older_one_stays(tmp_path)
 
 
 def test_methods_have_folders_of_their_own():
-    names = list(known_methods())
+    names = [*known_methods(), "other.method", "other_method", "other method"]
     assert len({folder_name(name) for name in names}) == len(names)
 
 

@@ -90,7 +90,8 @@ def _numbered(scores: Mapping[str, Any]) -> dict[int, Any]:
 
 def folder_name(method: str) -> str:
     """Return a method's name as part of a folder's name."""
-    return re.sub(r"[^A-Za-z0-9-]", "_", method)
+    plain = re.sub(r"[^A-Za-z0-9-]", "_", method)
+    return plain if plain == method else f"{plain}-{_digest(method.encode())[:8]}"
 
 
 def _digest(data: bytes) -> str:
