@@ -79,6 +79,8 @@ class Policy(Section):
         Where it is left out: never if the policy asks for noise, else allow.
     kept : {"never", "allow"}
         Whether the server may keep, beyond a run, what the next fit starts from (``start: last``).
+    gaps : {"never", "allow"}
+        Whether OmniFC may compare samples by some columns alone, where they lack others.
     errors : {"sentences", "codes"}
         What the submitter gets of an error: daskfc's sentence, or only its kind.
     packages : "any" or list of str
@@ -118,6 +120,7 @@ class Policy(Section):
     preparation: Literal["never", "noised", "allow"] | None = None
     profiles: Literal["never", "allow"] | None = None
     kept: Literal["never", "allow"] = "allow"
+    gaps: Literal["never", "allow"] = "never"
     errors: Literal["sentences", "codes"] = "sentences"
     packages: Packages = ()
 
@@ -149,6 +152,7 @@ class Policy(Section):
             ids="allow",
             labels="allow",
             words="allow",
+            gaps="allow",
             packages="any",
         )
 
@@ -251,6 +255,9 @@ got 'sometimes'. Correct the value.
         if request.parameters.get("start") == "last" and self.kept == "never":
             told = f"{name} has the server keep what the next fit starts from"
             found.append(Refusal("kept", f"{told}; the policy says kept: never."))
+        if request.parameters.get("gaps", "refuse") != "refuse" and self.gaps == "never":
+            told = f"{name} compares samples by some columns alone"
+            found.append(Refusal("gaps", f"{told}; the policy says gaps: never."))
         limits = {} if self.methods is None else self.methods.get(name)
         if limits is None:
             assert self.methods is not None

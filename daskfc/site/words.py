@@ -107,6 +107,9 @@ def in_words(policy: Policy) -> dict[str, str]:
         "kept": "the server keeps nothing that a later fit starts from"
         if policy.kept == "never"
         else "the server may keep what the next fit starts from",
+        "gaps": "nobody is told distances over some columns alone"
+        if policy.gaps == "never"
+        else "distances over some columns are told of samples that lack others",
         "errors": f"the submitter is told {policy.errors}",
         "methods": _methods(policy),
         "packages": _packages(policy),

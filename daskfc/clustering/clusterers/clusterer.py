@@ -103,6 +103,11 @@ class Clusterer(ABC):
         return 0
 
     @property
+    def any_distances(self) -> bool:
+        """Whether it reads distances as they are, also such as no points have."""
+        return RowFactors not in self.accepts
+
+    @property
     def from_origin(self) -> bool:
         """Whether it reads `RowFactors` about the origin, which distances do not tell."""
         return False

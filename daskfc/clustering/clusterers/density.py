@@ -231,6 +231,11 @@ class HDBSCAN(NearestSample):
         """See `Clusterer.graph_neighbors`."""
         return 0 if self.n_neighbors is None else self.n_neighbors - 1
 
+    @property
+    def any_distances(self) -> bool:
+        """See `Clusterer.any_distances`."""
+        return self.n_neighbors is not None
+
     def needs(self, n: int, d: int) -> Needs:
         """Return "coordinates", or "neighbours" with `n_neighbors`; see `Clusterer.needs`."""
         return "coordinates" if self.n_neighbors is None else "neighbours"

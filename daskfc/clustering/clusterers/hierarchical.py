@@ -71,6 +71,11 @@ class Hierarchical(Clusterer):
     accepts = (FullDistances, DistanceBlocks, RowFactors)
     matrices = 2.0
 
+    @property
+    def any_distances(self) -> bool:
+        """See `Clusterer.any_distances`."""
+        return self.linkage != "ward"
+
     def needs(self, n: int, d: int) -> Needs:
         """Return "full", or "rows" for many samples where possible; see `Clusterer.needs`."""
         # ours: 8,192 samples are 512 MiB of full and 256 MiB of condensed distances

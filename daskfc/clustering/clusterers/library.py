@@ -352,6 +352,11 @@ class ScikitLearn(NearestSample):
         assert kind is not None
         return set(inspect.signature(kind).parameters)
 
+    @property
+    def any_distances(self) -> bool:
+        """See `Clusterer.any_distances`."""
+        return self.on == "distances"
+
     def needs(self, n: int, d: int) -> Needs:
         """Return "coordinates" or "full"; see `Clusterer.needs`."""
         return "coordinates" if self.on == "coordinates" else "full"

@@ -388,7 +388,7 @@ class FederatedClusterer(FittedModel):
 
     def _told_labels(self, parts: PerClient[Sent[LabelledSamples]]) -> xr.DataArray:
         labels = labels_array(dict(results(parts)))
-        return _each_once(labels) if self.split == "views" else labels
+        return labels if self.split == "samples" else _each_once(labels)
 
     def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         """Run the steps on new samples; a method that implements it has a ``predict``."""

@@ -29,7 +29,6 @@ from daskfc.federation.methods.samples import (
 )
 from daskfc.protocols.omnifc import clusters, scores, splits
 from daskfc.protocols.omnifc.clusters import read_by
-from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.protocols.omnifc.on_shares import (
     CLAIMS,
     THREE,
@@ -38,6 +37,7 @@ from daskfc.protocols.omnifc.on_shares import (
     check_on_shares,
     check_placing,
 )
+from daskfc.protocols.omnifc.scores import Found
 from daskfc.secure.distances import Reader, SecureDistances, Tiles, choose_code, graph_of_points
 from daskfc.stores import ClientStore
 from daskfc.stores.store.together import Split
@@ -58,18 +58,6 @@ class _Fitted:
     distances: SecureDistances
     clustering: Local[clusters.Clustered]
     some: Local[scores.Sampled] | None  # the samples of a map
-
-
-@dataclass(frozen=True)
-class _Clustered:
-    """A clustering, its input, and the server's report."""
-
-    clusterer: Clusterer
-    distances: SecureDistances
-    view: Local[View]
-    clustering: Local[clusters.Clustered]
-    report: ClusterReport
-    seed: int
 
 
 class OmniFC(FederatedClusterer):
@@ -94,6 +82,11 @@ class OmniFC(FederatedClusterer):
         With columns: divide each client's by the root of their mean squared distance, which stays
         there, so that no unit and no number of columns outweighs those of others. "modularity" then
         weighs a client's by how clearly it finds `n_clusters` groups in them, one number each.
+    gaps : {"refuse", "scale", "apart"}
+        With a grid, what becomes of samples that lack columns. "scale" takes the squared distance
+        over what two samples share times the weight of all columns over that of the common ones,
+        and refuses pairs that share none; "apart" takes these to be farther apart than all others.
+        For clusterers that need no coordinates; there is no `predict` then.
     reveal : {"distances", "neighbours", "labels"}
         What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
         k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
@@ -186,6 +179,7 @@ class OmniFC(FederatedClusterer):
         one_of("samples", "columns", "grid"), default="samples"
     )
     balance: bool | str = param(splits.BALANCE, default=False)
+    gaps: str = param(one_of("refuse", "scale", "apart"), default="refuse")
     reveal: str = param(one_of("distances", "neighbours", "labels"), default="distances")
     members: Sequence[str] | None = param(optional(THREE), default=None)
     distances: str = param(one_of("exact", "blocks", "landmark"), default="exact")
@@ -222,7 +216,8 @@ class OmniFC(FederatedClusterer):
                 f"{clusterer.name!r}; got {self.n_clusters!r}. Change one of the two."
             )
         given = (self.reveal, self.n_segments, self.max_abs, clusterer, self.n_clusters)
-        splits.check_split(self.split, self.balance, *given)
+        splits.check_split(self.split, self.balance, *given, gaps=self.gaps)
+        splits.check_gaps(self.gaps, self.split, self.distances, clusterer)
         splits.check_start(self.start, self.split, self.reveal, self.distances)
         check_members(self.members, self.reveal)
         if self.reveal != "distances":
@@ -287,6 +282,7 @@ class OmniFC(FederatedClusterer):
             len(federation.clients), self.n_segments, self.n_colluding, self.n_spares
         )
         with self._stage(federation, "planning"):
+            columns, how = federation.contract.columns, (self.split, self.balance, self.gaps)
             weights, self.weights_ = splits.weights_by(
                 self.balance, federation, n_clusters, self.seed_
             )
@@ -295,7 +291,7 @@ class OmniFC(FederatedClusterer):
                 code,
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
-                held=splits.held_by(federation.contract.columns, self.split, self.balance, weights),
+                held=splits.held_by(columns, *how, weights, self.weights_),
                 resolve=clusterer.radius2 if isinstance(clusterer, DBSCAN) else None,
                 hide_segments=self.hide_segments,
                 engine=self.engine,
@@ -305,7 +301,7 @@ class OmniFC(FederatedClusterer):
         splits.check_enough(clusterer, distances.n_samples, distances.n_features, n_clusters)
         return distances
 
-    def _clustered(self, federation: Federation, n_clusters: int | None) -> _Clustered:
+    def _clustered(self, federation: Federation, n_clusters: int | None) -> Found:
         """Cluster on finer and finer grids, until one resolves the distances that labels need."""
         clusterer = make_clusterer(self.clusterer)
         seed = seeds.integer_seed(self.seed_, clusterer.name)
@@ -332,7 +328,7 @@ class OmniFC(FederatedClusterer):
             coarse = distances.error_of(finest) > allowed > 0
             rough = report.error > allowed > 0 and self.distances == "exact"
             if not coarse and not rough:
-                return _Clustered(clusterer, distances, view, clustering, report, seed)
+                return Found(clusterer, distances, view, clustering, report, seed)
             if rough and not coarse and nearest <= allowed:
                 break
             nearest = allowed / _OF_SPAN if rough else nearest
@@ -348,6 +344,7 @@ class OmniFC(FederatedClusterer):
             return self._fit_on_shares(federation)
         seen = self._clustered(federation, self.n_clusters)
         report, clustering, since = seen.report, seen.clustering, seen.distances.since
+        self._gaps = seen.distances.gaps
         self._start = {} if since is None else {"start": since.said or _UNKEPT}
         self.silhouette_, self.silhouettes_, self.modularity_ = report.told()
         self.n_clusters_ = len(report.sizes)
@@ -357,7 +354,7 @@ class OmniFC(FederatedClusterer):
             seen.clusterer, seen.distances, clustering, self._some
         )
         labels = federation.tell(clusters.labels_for, clustering, seen.distances.plan)
-        once = splits.with_all_samples(federation.contract.columns, self.split)
+        once = splits.with_all_samples(federation.contract.columns, self.split, self._gaps)
         return federation.publish(labelled_samples, labels, party=once, wait=False)
 
     def _fit_on_shares(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
@@ -380,7 +377,7 @@ class OmniFC(FederatedClusterer):
                 sent = shares.labels_of_neighbours()
                 told = federation.publish(labelled_samples, sent, party="clients", wait=False)
         self.dropped_evaluators_, self.silhouette_, self._fitted, self._start = {}, None, shares, {}
-        self.weights_ = {}
+        self.weights_, self._gaps = {}, None
         self.route_, self.silhouettes_, self.modularity_ = "shares", {}, None
         self._reason = f"{shares.computation.n_rounds} rounds of three clients"
         return told
@@ -396,7 +393,8 @@ class OmniFC(FederatedClusterer):
     ) -> Local[View]:
         """Have the server build the clusterer's input, exact up to squared distances `nearest`."""
         federation, n = distances.federation, distances.n_samples
-        need, reader = read_by(clusterer, distances, k, self.distances)
+        route = self.distances if distances.gaps is None else "blocks"
+        need, reader = read_by(clusterer, distances, k, route)
         n_neighbors = clusterer.graph_neighbors if need == "neighbours" else None
         radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         graph: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
@@ -404,7 +402,7 @@ class OmniFC(FederatedClusterer):
         self._some: Local[scores.Sampled] | None = None  # only if the server has distances
         self._order: Local[Order | None] | None = None
         on_points = need in ("rows", "coordinates")
-        if self.distances == "landmark" or (on_points and self.distances != "blocks"):
+        if route == "landmark" or (on_points and route != "blocks"):
             if need == "coordinates" and clusterer.told_apart:
                 graph["told_apart"] = True
             return self._view_of_landmarks(distances, need, nearest, reader, graph, sample)
@@ -470,6 +468,8 @@ class OmniFC(FederatedClusterer):
         weights = getattr(self, "weights_", {})
         told = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
         by_weight = {"weights of columns": told} if told else {}
+        if gaps := getattr(self, "_gaps", None):
+            found["columns in common"] = gaps.in_words()
         return {**found, **by_weight, **getattr(self, "_start", {})}
 
     def _sample_map(self, federation: Federation) -> SampleMap | None:
@@ -480,6 +480,7 @@ class OmniFC(FederatedClusterer):
 
     def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
         check_placing(self.reveal, make_clusterer(self.clusterer))
+        splits.check_new(getattr(self, "_gaps", None))
         super()._check_clients(stores, federation)
 
     def _predict(

@@ -28,6 +28,7 @@ from daskfc.clustering.clusterers.gap import LEAST, dispersion, gap_statistic
 from daskfc.clustering.clusterers.local_labels import modularity
 from daskfc.clustering.views.decisive import many_are_equal, smallest_hundredth
 from daskfc.clustering.views.order import Order
+from daskfc.federation import Local
 from daskfc.federation.methods.cluster_scores import ClusterScores, without_errors
 from daskfc.federation.methods.sample_map import (
     SampleMap,
@@ -38,6 +39,7 @@ from daskfc.federation.methods.sample_map import (
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.protocols.omnifc.clusters import Clustered
 from daskfc.protocols.omnifc.messages import ClusterReport
+from daskfc.secure.distances import SecureDistances
 
 _FEWEST = 5  # ours: samples of a cluster whose silhouette is told, as sites ask of sums
 _NEIGHBOURS = 9  # as of spectral clustering, which counts the sample itself
@@ -53,6 +55,18 @@ class Sampled:
     rows: np.ndarray
     points: np.ndarray  # coordinates, or the distances between these samples
     distances: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A clustering, its input, and the server's report."""
+
+    clusterer: Clusterer
+    distances: SecureDistances
+    view: Local[View]
+    clustering: Local[Clustered]
+    report: ClusterReport
+    seed: int
 
 
 def sampled(

@@ -7,9 +7,9 @@ from daskfc.checks import Constraint
 from daskfc.clustering import Clusterer
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient
-from daskfc.secure.distances import Held, own_modularity, told_modularity
+from daskfc.secure.distances import GapReport, Held, own_modularity, told_modularity
 from daskfc.stores import ClientStore
-from daskfc.stores.store.together import check_unique
+from daskfc.stores.store.together import check_unique, number_of_samples
 
 BALANCE = Constraint(
     "true, false or 'modularity'", lambda value: isinstance(value, bool) or value == "modularity"
@@ -25,6 +25,7 @@ def check_split(
     max_abs: float | None,
     clusterer: Clusterer,
     n_clusters: int | None,
+    gaps: str,
 ) -> None:
     """Refuse what clients with columns cannot do, or they alone can, before anything runs."""
     if balance == "modularity" and (n_clusters or 0) < 2:
@@ -37,11 +38,13 @@ def check_split(
             f"{clusterer.name} without centring needs the length of each sample, which clients add "
             f"up over columns; got split={split!r}. Use split='columns', or leave 'centred' out."
         )
-    if balance and (split != "columns" or max_abs is not None):
+    own = split == "columns" or (split == "grid" and gaps != "refuse")
+    if balance and (not own or max_abs is not None):
         raise InvalidInput(
             "the 'balance' parameter of OmniFC is for split='columns' without 'max_abs', where "
-            f"each client's columns have a unit of their own; got split={split!r} and "
-            f"max_abs={max_abs!r}. Leave it out, or prepare features by 'standardise'."
+            "each client's columns have a unit of their own, or for split='grid' with 'gaps'; got "
+            f"split={split!r} and max_abs={max_abs!r}. Leave it out, or prepare features by "
+            "'standardise'."
         )
     if split == "samples":
         return
@@ -54,6 +57,44 @@ def check_split(
         raise InvalidInput(
             f"with split={split!r} the 'n_segments' parameter of OmniFC must be 1, as clients hold "
             f"segments of rows already; got {n_segments}. Leave it out."
+        )
+
+
+def check_gaps(gaps: str, split: str, distances: str, clusterer: Clusterer) -> None:
+    """Refuse what distances that no points have cannot do, before anything runs."""
+    if gaps == "refuse":
+        return
+    if split != "grid" or distances == "landmark":
+        raise InvalidInput(
+            f"with gaps={gaps!r} clients of OmniFC hold columns of some samples, whose distances "
+            f"are computed in blocks; got split={split!r} and distances={distances!r}. Use "
+            "split='grid' and distances='exact'."
+        )
+    if not clusterer.any_distances:
+        raise InvalidInput(
+            f"with gaps={gaps!r} distances are those of no points, and {clusterer.name} with "
+            f"these parameters needs points. Use spectral, 'k-medoids', DBSCAN, 'hierarchical' "
+            "with another linkage than 'ward', or HDBSCAN with 'n_neighbors'."
+        )
+
+
+def check_new(gaps: GapReport | None) -> None:
+    """Refuse new samples beside samples of fit that lack columns."""
+    if gaps is not None:
+        raise InvalidInput(
+            f"new samples have no labels where samples of fit lack columns, as "
+            f"{gaps.lacking:,} do. Fit again with the new ones, or without those that lack some."
+        )
+
+
+def check_units(columns: Mapping[str, Sequence[str]], balance: bool | str) -> None:
+    """Refuse one column in the units of two clients."""
+    held = [tuple(own) for own in columns.values()]
+    alike = [name for name, own in columns.items() if held.count(tuple(own)) > 1]
+    if balance and alike:
+        raise InvalidInput(
+            f"with balance={balance!r} each client's columns have a unit of their own; "
+            f"{', '.join(alike)} have some with others. Leave it out, or join their stores."
         )
 
 
@@ -75,6 +116,7 @@ def weights_by(
     balance: bool | str, federation: Federation, n_clusters: int | None, seed: int
 ) -> tuple[PerClient[Local[float]] | None, dict[str, float]]:
     """Return the weights of clients' columns, where they are, and their shares of the whole."""
+    check_units(federation.contract.columns, balance)
     if balance != "modularity":
         return None, {}
     assert n_clusters is not None
@@ -89,19 +131,24 @@ def held_by(
     columns: Mapping[str, Sequence[str]],
     split: str,
     balance: bool | str = False,
+    gaps: str = "refuse",
     weights: PerClient[Local[float]] | None = None,
+    told: Mapping[str, float] = {},
 ) -> Held | None:
-    """Return which clients have the same columns; None where all have."""
+    """Return which clients have the same columns, and weights `told`; None where all have."""
     if split == "samples":
         return None
     numbers: dict[tuple[str, ...], int] = {}
     groups = {n: numbers.setdefault(tuple(own), len(numbers)) for n, own in columns.items()}
-    return Held(groups, balance, weights)
+    shares = (dict(told) or dict.fromkeys(columns, 1.0)) if balance else None
+    return Held(groups, balance, weights, gaps, shares)
 
 
-def with_all_samples(columns: Mapping[str, Sequence[str]], split: str) -> list[str]:
-    """Return clients that together hold each sample once."""
-    held = held_by(columns, split)
+def with_all_samples(
+    columns: Mapping[str, Sequence[str]], split: str, gaps: GapReport | None = None
+) -> list[str]:
+    """Return clients that together hold each sample, once where none lacks columns."""
+    held = held_by(columns, split) if gaps is None else None
     return [name for name in columns if held is None or not held.groups[name]]
 
 
@@ -110,7 +157,7 @@ def check_stores(stores: Mapping[str, ClientStore], split: str, clusterer: Clust
     columns = {name: store.feature_names for name, store in stores.items()}
     if split == "samples":
         check_unique(stores)
-    n = sum(stores[name].n_samples for name in with_all_samples(columns, split))
+    n = number_of_samples(stores)
     check_enough(clusterer, n, sum(map(len, {tuple(own) for own in columns.values()})))
 
 

@@ -3,6 +3,7 @@
 from daskfc.secure.distances.graphs import graph_of_points
 from daskfc.secure.distances.parties.by_columns import own_modularity, told_modularity
 from daskfc.secure.distances.parties.choice import choose_code
+from daskfc.secure.distances.parties.messages import GapReport
 from daskfc.secure.distances.parties.server import Columns, RowPlan, Tiles
 from daskfc.secure.distances.routes.grids import Held
 from daskfc.secure.distances.routes.new_panels import NewPanel
@@ -12,6 +13,7 @@ from daskfc.secure.distances.sizing.memory import NOBODY, Reader
 __all__ = [
     "NOBODY",
     "Columns",
+    "GapReport",
     "Held",
     "NewPanel",
     "Reader",

@@ -59,8 +59,9 @@ class SecureDistances:
 
     Attributes
     ----------
-    n_samples, n_features, sizing
-        Number of rows of all clients, their length, and the memory and disk that they need.
+    n_samples, n_features, sizing, gaps
+        Number of rows of all clients, their length, the memory and disk that they need, and a
+        `GapReport` where samples lack columns.
     route, reason : str
         How `all_pairs` made its distances, "columns" or "blocks", and why; empty before.
 
@@ -106,19 +107,19 @@ class SecureDistances:
         self.code, self.system, self.plan = code, system, place.plan
         self.n_samples = place.public.n_samples
         self.n_features = place.public.n_features
-        self.own, self.since = own, since
+        self.own, self.since, self.gaps = own, since, place.gaps
         self._place = place
         self._options: dict[str, Any] = {
             "hide_segments": hide_segments, "engine": engine, "tile": tile
         }  # fmt: skip
         self.route, self.reason = "", ""
         self._evaluation = Evaluation(
-            federation, code, system, engine=engine,
+            federation, code, system, engine=engine, gaps=bool(self.gaps),
             hide_segments=hide_segments and code.n_segments > 1,  # one has nothing to hide
         )  # fmt: skip
         self.sizing = Sizing(
             federation, code, system, self.n_samples, self.n_features, self._evaluation.names, tile,
-            keeps=since is not None,
+            keeps=since is not None, in_parts=bool(self.gaps),
         )  # fmt: skip
 
     @classmethod
@@ -272,7 +273,7 @@ class SecureDistances:
 
     def error_of(self, squared: float) -> float:
         """Return the error that the grid may leave in a squared distance of that size."""
-        return self.system.error_of(squared, self.n_features)
+        return self._place.error_of(squared, self.system)
 
     def blocks(
         self,
@@ -319,6 +320,7 @@ class SecureDistances:
         self._encode()
         decoders = self.sizing.decoders(tile, keep, n_neighbors, reader)
         kinds: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
+        kinds["plan"] = None if self.gaps is None else self.plan
         compute_blocks(federation, evaluation, tiles, blocks, grid=grid, decoders=decoders, **kinds)
         return tiles
 

@@ -239,7 +239,7 @@ STAND_INS: StandIns = {
     party.reach_from: _reach_from,
     **as_they_are(by_columns.describe_columns, by_columns.plan_of_columns),
     **as_they_are(by_columns.refuse_far_columns, by_columns.common_order),
-    **as_they_are(by_columns.told_modularity),
+    **as_they_are(by_columns.told_modularity, server.told_gaps),
     by_columns.own_modularity: lambda: 1.0,
     by_columns.squared_lengths: lambda data: of_shape(data.n_samples, 1),
     by_columns.lengths_in_order: lambda places: of_shape(len(places)),

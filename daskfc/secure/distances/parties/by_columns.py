@@ -30,6 +30,7 @@ from daskfc.federation.steps.rules import (
 )
 from daskfc.linalg import squared_row_norms
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
+from daskfc.secure.distances.parties.gaps import gaps_of
 from daskfc.secure.distances.parties.messages import (
     CodedRows,
     NearestApart,
@@ -220,15 +221,25 @@ def lengths_in_order(total: Total, places: Ints) -> Floats:
     return found
 
 
-def plan_of_columns(parts: Mapping[str, SampleSummary]) -> RowPlan:
-    """Order samples of which clients hold columns, the same ones in a group; refuse gaps."""
+def plan_of_columns(
+    parts: Mapping[str, SampleSummary],
+    *,
+    gaps: str = "refuse",
+    weights: Mapping[str, float] | None = None,
+) -> RowPlan:
+    """Order samples of which clients hold columns, the same ones in a group.
+
+    Samples that lack columns are refused, unless `gaps` says otherwise: see `gaps_of`. What two
+    share is counted by clients' `weights`, or else in columns.
+    """
     numbers: dict[int, int] = {}  # by what clients say, not the caller
     groups = {name: numbers.setdefault(p.columns, len(numbers)) for name, p in parts.items()}
     digests = mixed_digests({n: SampleDigests(p.digests, p.share) for n, p in parts.items()})
     of_group: dict[int, list[str]] = {g: [] for g in range(len(numbers))}
     for name in parts:
         of_group[groups[name]].append(name)
-    order = np.empty(0, dtype=np.uint64)
+    every = np.unique(np.concatenate(list(digests.values())))
+    held = np.empty((len(every), len(of_group)), dtype=np.bool_)
     for g, names in of_group.items():
         found, times = np.unique(np.concatenate([digests[n] for n in names]), return_counts=True)
         if (times > 1).any():
@@ -236,29 +247,34 @@ def plan_of_columns(parts: Mapping[str, SampleSummary]) -> RowPlan:
                 f"a sample's columns must be held by one client each; {int((times > 1).sum())} "
                 f"samples have those of {', '.join(names)} twice. Drop the copies."
             )
-        if g and not np.array_equal(found, order):
-            missing = len(np.setxor1d(found, order, assume_unique=True))
+        held[:, g] = np.isin(every, found, assume_unique=True)
+        missing = int((held[:, g] != held[:, 0]).sum())
+        if missing and gaps == "refuse":
             raise InvalidInput(
                 f"all columns of a sample must be held by somebody; {missing} samples have those "
                 f"of {', '.join(names)} and lack others, or the other way round. Link the records "
-                "first, or leave these samples out."
+                "first, leave these samples out, or give split='grid' and gaps='scale'."
             )
-        order = found
     most = [[parts[name] for name in names] for names in of_group.values()]
     radius, spread = (
         math.hypot(*(max(getattr(part, what) for part in group) for group in most))
         for what in ("radius", "spread")
     )
     contents = sorted(f"{n}:{part.content}:{part.share}:{groups[n]}" for n, part in parts.items())
+    n_columns = np.array([group[0].n_features for group in most], dtype=np.int64)
+    count = [n_columns[g] if weights is None else weights[of_group[g][0]] for g in of_group]
+    lacking = gaps_of(held, n_columns, np.array(count, dtype=np.float64), radius, gaps)
+    told = b"" if lacking is None else lacking.kinds.tobytes() + lacking.factors.tobytes()
     return RowPlan(
-        positions={name: np.searchsorted(order, own) for name, own in digests.items()},
+        positions={name: np.searchsorted(every, own) for name, own in digests.items()},
         n_features=sum(group[0].n_features for group in most),
         radius=radius,
         spread=spread,
         grids=reduce(and_, (part.grids for part in parts.values())),
-        problem=hash64(order.tobytes(), *map(str.encode, contents), repr(radius).encode()),
+        problem=hash64(every.tobytes(), *map(str.encode, contents), repr(radius).encode(), told),
         groups=groups,
         radii={name: max(part.radius for part in most[groups[name]]) for name in parts},
+        gaps=lacking,
     )
 
 

@@ -84,6 +84,26 @@ class PublicPlan(
     problem: int  # identifies ids, contents and range, to resume
 
 
+class GapReport(
+    Message,
+    route="server → caller",
+    reveals="to the caller how many samples lack columns, and how little two of them share",
+):
+    """What comes of samples that lack columns, of which two are compared by what they share."""
+
+    lacking: int  # samples
+    scaled: int  # pairs that share some columns
+    apart: int  # pairs that share none
+    share: float  # the least that a pair shares, if any, of the weight of all columns
+    stretch: float  # of squared distances that the grid resolves, where scaled: 1 or more
+
+    def in_words(self) -> str:
+        """Return the report in a sentence."""
+        least = f"which share {100 * self.share:.3g} % of the columns' weight or more"
+        told = f"{self.lacking:,} samples lack some: {self.scaled:,} pairs scaled, {least}"
+        return told + f"; {self.apart:,} share none and are apart" * bool(self.apart)
+
+
 class RowPositions(
     Message,
     route="server → client",

@@ -30,6 +30,7 @@ from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_announced, by_message, some_clients, takes
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
+from daskfc.secure.distances.parties.gaps import SCALED_AS_ANNOUNCED
 from daskfc.secure.distances.parties.messages import (
     CodedDistances,
     CodedRows,
@@ -49,6 +50,7 @@ NAMED = 3  # columns, at most
 FAR = 16.0  # ours: times farther from the origin than apart; costs up to one prime, 8 bits
 _GRIDS = 16  # ours: of a run's rows; a fit takes eight at most, and new samples are on its last
 KEPT_OPERANDS = 8  # ours: both sides of a square of 4 x 4 blocks
+_ALL = slice(None)
 
 
 def rounded_up(radius: float) -> float:
@@ -283,23 +285,37 @@ class CodedDataset:
 
     residues: np.ndarray  # (prime, sample, column)
     encoding: int
-    _operands: OrderedDict[tuple[int, int, str, str], Operand] = field(
+    # where samples lack columns: which columns go together, and which samples (n,) have them
+    parts: tuple[tuple[slice, np.ndarray], ...] = ()
+    _operands: OrderedDict[tuple[int | str | None, ...], Operand] = field(
         default_factory=OrderedDict, repr=False, compare=False
     )
 
-    def operand(self, rows: slice, system: ResidueSystem, engine: Engine, side: str) -> Operand:
+    def operand(
+        self, rows: slice, system: ResidueSystem, engine: Engine, side: str, columns: slice = _ALL
+    ) -> Operand:
         """Return a panel prepared for the engine; the last few are kept for the next blocks."""
-        key = (rows.start, rows.stop, engine.name, side)
+        key = (rows.start, rows.stop, engine.name, side, columns.start)
         found = self._operands.pop(key, None)
         if found is None:
-            panel = np.ascontiguousarray(self.residues[:, rows])
+            panel = np.ascontiguousarray(self.residues[:, rows, columns])
             found = prepare(panel, system, engine, side)
         self._operands[key] = found
-        if len(self._operands) > KEPT_OPERANDS:
+        if len(self._operands) > KEPT_OPERANDS * max(1, len(self.parts)):
             self._operands.popitem(last=False)
         return found
 
+    def whole(self) -> np.ndarray:
+        """Return the shares of all columns, which every sample must have."""
+        if self.parts:  # where it lacks them, distances would be to 0, and tell the other's lengths
+            raise DecodingError(
+                "samples that lack columns have distances to each other in blocks of pairs alone; "
+                "columns of landmarks or new samples were asked for. Start the run again."
+            )
+        return self.residues
 
+
+@takes(gaps=SCALED_AS_ANNOUNCED)
 def assemble(
     parts: Mapping[str, Sequence[CodedRows]],
     positions: RowPositions,
@@ -307,11 +323,13 @@ def assemble(
     *,
     code: LagrangeCode,
     system: ResidueSystem,
+    gaps: bool = False,
     site: SiteRules = FREE,
 ) -> CodedDataset:
     """Put the shares of all clients, given in their order, into the canonical order.
 
     Clients of a group have the same columns of other samples; those of another one lie beside them.
+    With `gaps` samples may lack those of some groups.
     """
     site.check_all(parts)  # of some clients, distances would be of their columns alone
     groups = positions.groups.tolist()
@@ -320,7 +338,7 @@ def assemble(
     widths = dict(sorted(found.items()))
     places = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
     n = 1 + int(positions.positions.max(initial=-1))
-    residues = np.empty((len(system.primes), n, sum(widths.values())), system.dtype)
+    residues = np.zeros((len(system.primes), n, sum(widths.values())), system.dtype)
     held = {group: np.zeros(n, dtype=np.int64) for group in groups}
     begin, seen = 0, []
     for (name, shares), end, group in zip(
@@ -333,14 +351,21 @@ def assemble(
             np.add.at(held[group], positions.positions[rows], 1)
             seen.append(f"{name}:{share.start}:{share.fingerprint}".encode())
         begin = end
-    if any((times != 1).any() for times in held.values()):
+    lacking = any((times == 0).any() for times in held.values())
+    if any((times > 1).any() for times in held.values()) or (lacking and not gaps):
         raise DecodingError(
             "each sample's columns must be shared by one client each; the server told places that "
             "leave some empty, or fill them twice. Start the run again."
         )
+    if lacking and (hiding is not None or code.n_segments > 1):
+        raise DecodingError(
+            "samples that lack columns must be shared out in one segment; the run asks for "
+            f"{code.n_segments}. Start the run again."
+        )
+    parts_of = ((slice(places[g], places[g] + widths[g]), held[g] > 0) for g in widths)
     if hiding is not None:  # all evaluators must hold the same key
         seen.append(hiding.key.tobytes())
-    return CodedDataset(residues, hash64(*seen))
+    return CodedDataset(residues, hash64(*seen), tuple(parts_of) if lacking else ())
 
 
 def _hiding(
@@ -371,15 +396,32 @@ def answer_block(
     evaluators: Sequence[str],
     engine: str,
 ) -> CodedDistances:
-    """Evaluate squared distances of two panels of coded rows, ``i <= j`` of the grid (Eq. 4)."""
+    """Evaluate squared distances of two panels of coded rows, ``i <= j`` of the grid (Eq. 4).
+
+    Those of two samples that lack columns are over what both have.
+    """
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
-    left = coded.operand(grid.panel(i), system, kernel, "left")
-    right = coded.operand(grid.panel(j), system, kernel, "right")
+    rows, others = grid.panel(i), grid.panel(j)
     what = ("blocks", coded.encoding, grid.tile, grid.n)
     mask = _hiding(code, system, number, hiding, what, (i, j))
-    residues = coded_distances(left, right, system, kernel, hiding=mask, symmetric=i == j)
-    return CodedDistances(residues, coded.encoding)
+    total: np.ndarray | None = None
+    for columns, held in coded.parts or ((_ALL, None),):
+        left = coded.operand(rows, system, kernel, "left", columns)
+        right = coded.operand(others, system, kernel, "right", columns)
+        found = coded_distances(left, right, system, kernel, hiding=mask, symmetric=i == j)
+        if held is not None:
+            found *= held[rows, None] & held[others]
+        total = found if total is None else _added(total, found, system)
+    assert total is not None
+    return CodedDistances(total, coded.encoding)
+
+
+def _added(total: np.ndarray, found: np.ndarray, system: ResidueSystem) -> np.ndarray:
+    """Add residues (prime, row, column) to others, in place."""
+    for whole, part, p in zip(total, found, system.primes, strict=True):
+        whole[:] = np.add(whole, part, dtype=np.uint32) % p  # below 2**25
+    return total
 
 
 def answer_columns(
@@ -400,7 +442,7 @@ def answer_columns(
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
     count = len(system.primes)  # or fewer than the rows were shared with
-    left = np.ascontiguousarray(coded.residues[:count, start:stop])
+    left = np.ascontiguousarray(coded.whole()[:count, start:stop])
     right = np.ascontiguousarray(coded.residues[:count, landmarks.positions])
     what = ("columns", coded.encoding, turn, landmarks.positions.tobytes().hex())
     mask = _hiding(code, system, number, hiding, what, (start, stop))
@@ -432,9 +474,9 @@ def answer_new(
     """Evaluate squared distances of clustered samples [start, stop) to a `panel` of new ones."""
     number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
-    left = np.ascontiguousarray(coded.residues[:, start:stop])
+    left = np.ascontiguousarray(coded.whole()[:, start:stop])
     if isinstance(new, CodedDataset):
-        right, encoding = new.residues[:, first:last], new.encoding
+        right, encoding = new.whole()[:, first:last], new.encoding
     else:
         right, encoding = share_of(new, code, system), new.fingerprint
     # every panel has its own hiding polynomial; other samples may come under the same name

@@ -24,9 +24,11 @@ from daskfc.federation.methods.samples import SampleDigests, canonical_positions
 from daskfc.folders import check_folder_name
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
+from daskfc.secure.distances.parties.gaps import Gaps
 from daskfc.secure.distances.parties.messages import (
     CodedDistances,
     DecodedBlock,
+    GapReport,
     Landmarks,
     LandmarkStatus,
     MissingBlocks,
@@ -60,6 +62,7 @@ class RowPlan:
     radii: Mapping[str, float] = field(
         default_factory=dict
     )  # of each one's columns, of all that hold these
+    gaps: Gaps | None = None  # where samples lack columns
 
     @property
     def n_samples(self) -> int:
@@ -113,6 +116,11 @@ def public_plan(plan: RowPlan) -> PublicPlan:
         grids=plan.grids,
         problem=plan.problem,
     )
+
+
+def told_gaps(plan: RowPlan) -> GapReport:
+    """Report to the caller what comes of samples that lack columns."""
+    return GapReport(0, 0, 0, 1.0, 1.0) if plan.gaps is None else plan.gaps.report
 
 
 def row_positions(plan: RowPlan) -> RowPositions:
@@ -195,6 +203,7 @@ def decode_block(
     tiles: Tiles,
     answers: Mapping[str, CodedDistances],
     secret: SecretKey,
+    plan: RowPlan | None = None,
     *,
     i: int,
     j: int,
@@ -204,12 +213,17 @@ def decode_block(
 ) -> DecodedBlock:
     """Interpolate a block of squared distances from the answers and keep it.
 
+    With a `plan` whose samples lack columns, as if they had all.
+
     Answers beyond the code's threshold are checked with random numbers from the server's secret,
     which no evaluator can foresee; raises DecodingError where the code cannot correct them.
     """
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, f"block ({i}, {j})")
     # Eq. (6) divides by 2**q; squared distances carry the square of the scale
-    tiles.write(i, j, system.to_real(whole))
+    squares = system.to_real(whole)
+    if plan is not None and plan.gaps is not None:
+        squares = plan.gaps.scaled(squares, tiles.grid.panel(i), tiles.grid.panel(j))
+    tiles.write(i, j, squares)
     return DecodedBlock(wrong)
 
 

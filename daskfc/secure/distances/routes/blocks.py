@@ -8,7 +8,7 @@ from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.parties import party, server
 from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock
-from daskfc.secure.distances.parties.server import Tiles
+from daskfc.secure.distances.parties.server import RowPlan, Tiles
 from daskfc.secure.distances.routes import divided
 from daskfc.secure.distances.routes.evaluation import WINDOW, Evaluation
 
@@ -25,14 +25,18 @@ def compute_blocks(
     decoders: Sequence[str],
     n_neighbors: int | None,
     radius2: float | None,
+    plan: Local[RowPlan] | None = None,
 ) -> None:
     """Have `blocks` evaluated, in this order, and decoded into the server's `tiles`.
+
+    The server needs the `plan` of samples that lack columns, and decodes their blocks alone.
 
     Decoders (the server and its workers) take turns; each gets the answers to its own blocks only.
     """
     decoder = dict(zip(blocks, cycle(decoders), strict=False))
     part, asked = divided.block_part(n_neighbors, radius2)
     coding = evaluation.coding
+    planned: dict[str, Any] = {} if plan is None else {"plan": plan}
 
     def ask(block: Block, names: Sequence[str]) -> PerClient[Sent[CodedDistances]]:
         place: dict[str, Any] = {"i": block[0], "j": block[1], "grid": grid}
@@ -44,7 +48,7 @@ def compute_blocks(
         sent: Sent[DecodedBlock]
         if worker == SERVER:
             sent = federation.publish(
-                server.decode_block, tiles, answers, **place, wait=False, **coding
+                server.decode_block, tiles, answers, **planned, **place, wait=False, **coding
             )
             return sent
         parts = federation.hand_back(

@@ -22,7 +22,8 @@ class Evaluation:
     """Clients that hold shares of all rows and evaluate distances of them.
 
     `coding` holds the arguments of every coding step; `dropped` maps excluded evaluators to the
-    reason. With `hide_segments` a shared polynomial hides the distances of single segments.
+    reason. With `hide_segments` a shared polynomial hides the distances of single segments; with
+    `gaps` samples may lack columns.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class Evaluation:
         *,
         engine: str,
         hide_segments: bool,
+        gaps: bool = False,
     ) -> None:
         self.names = federation.clients[: code.n_evaluators]
         self.coding: dict[str, Any] = {"code": code, "system": system, "evaluators": self.names}
         self.dropped: dict[str, str] = {}
         self._federation, self._code = federation, code
         self._engine, self._hide_segments = engine, hide_segments
+        self._gaps = {"gaps": True} if gaps else {}
         self._hiding: PerClient[Sent] | None = None
         self._coded: PerClient[Local] | None = None
 
@@ -93,6 +96,7 @@ class Evaluation:
             clients=self.names,
             code=self._code,
             system=self.coding["system"],
+            **self._gaps,
         )
 
     def shares(

@@ -18,7 +18,7 @@ from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.methods.sample_keys import digest_keys
 from daskfc.secure.distances.parties import by_columns, party, server
-from daskfc.secure.distances.parties.messages import PublicPlan, SampleSummary
+from daskfc.secure.distances.parties.messages import GapReport, PublicPlan, SampleSummary
 from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.secure.sums import Centre, agree_on_centre, open_sum
 from daskfc.stores import ClientStore
@@ -33,12 +33,15 @@ class Held:
     """Which columns clients hold: those of a group, from 0, have the same ones.
 
     With `balance` each client's columns count alike, in units of their mean squared distance, or by
-    `weights`, which each client has for itself.
+    `weights`, which each client has for itself. Where samples may lack columns, by `gaps`, what two
+    of them share is counted by the clients' `shares`, or else in columns.
     """
 
     groups: Mapping[str, int]
     balance: bool | str = False
     weights: PerClient[Local[float]] | None = None
+    gaps: str = "refuse"
+    shares: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,17 @@ class Place:
     of_columns: tuple[Any, ...] | None = None  # who may centre, `balance` and weights
     n_groups: int = 1  # of clients with the same columns
     ask: Callable[..., PerClient[Sent[SampleSummary]]] | None = None  # has columns described
+    gaps: GapReport | None = None  # where samples lack columns
+
+    @property
+    def stretch(self) -> float:
+        """By how much more a squared distance must be resolved, where some are scaled."""
+        return 1.0 if self.gaps is None else self.gaps.stretch
+
+    def error_of(self, squared: float, system: ResidueSystem) -> float:
+        """Return the error that a grid may leave in a squared distance of that size."""
+        n_features = self.public.n_features
+        return self.stretch * system.error_of(squared / self.stretch, n_features)
 
     @property
     def encoding(self) -> tuple[Any, ...]:
@@ -87,9 +101,17 @@ def _place_of_columns(federation: Federation, held: Held, max_abs: float | None)
     how: dict[str, Any] = dict(zip(("centre", "balance", "weight"), seen, strict=True))
     keys = digest_keys(federation)
     ask = partial(federation.ask, by_columns.describe_columns, keys, max_abs=max_abs, **how)
-    plan = federation.on_server(by_columns.plan_of_columns, ask())
+    if held.gaps == "refuse":
+        plan = federation.on_server(by_columns.plan_of_columns, ask())
+        return Place(
+            plan, federation.publish(server.public_plan, plan), None, seen, len(sizes), ask
+        )
+    plan = federation.on_server(
+        by_columns.plan_of_columns, ask(), gaps=held.gaps, weights=held.shares
+    )
+    told = federation.publish(server.told_gaps, plan)
     public = federation.publish(server.public_plan, plan)
-    return Place(plan, public, None, seen, len(sizes), ask)
+    return Place(plan, public, None, seen, len(sizes), ask, told if told.lacking else None)
 
 
 def place_of_new_columns(
@@ -113,6 +135,7 @@ def choose_grid(
     public = place.public
     if resolve is None and public.radius > 0:
         resolve = LEAST * public.radius**2
+    resolve = None if resolve is None else resolve / place.stretch
     try:
         return choose_residues(
             radius=public.radius,

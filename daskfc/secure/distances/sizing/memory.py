@@ -57,6 +57,7 @@ class Workload:
     distance_bytes: int = 4
     reader: Reader = NOBODY
     n_keys: int = 0  # evaluators that get the key of their share in place of it
+    in_parts: bool = False  # samples lack columns, so that blocks are sums over parts of these
 
     def __post_init__(self) -> None:
         rules: dict[str, Constraint] = {
@@ -125,6 +126,8 @@ def needs(workload: Workload, tile: int, decoders: int = 1) -> Needs:
     # the answer, the values that hide it, and its copy as it is sent; with more decoders, more
     # answers that wait for a slow one
     evaluating = 2 * b * (w.n_columns + 2) * 8 + 2 * block * 8 + (2 + decoders) * answer
+    if w.in_parts:  # a part beside the sum, and the two of a prime as they are added
+        evaluating += answer + 8 * block
     # the sum of the answers, the distances and their comparison or copy, each 8 bytes at most
     window = w.window + decoders - 1
     decoding = -(-window // decoders) * w.n_answers * answer + 3 * block * 8

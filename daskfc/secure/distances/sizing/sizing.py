@@ -51,6 +51,7 @@ class Sizing:
         tile: int | None,  # None for the largest that every party's memory allows
         *,
         keeps: bool = False,  # whether columns are kept for the next fit, beside those of the last
+        in_parts: bool = False,  # whether samples lack columns
     ) -> None:
         self._kept_bytes = 2 * entry_bytes(system) if keeps else 0
         self._federation, self._names, self._tile = federation, names, tile
@@ -65,6 +66,7 @@ class Sizing:
             "residue_bytes": np.dtype(system.dtype).itemsize,
             "window": WINDOW,
         }
+        self._in_parts = in_parts
 
     def tile(self, keep: str, n_neighbors: int | None, reader: Reader) -> int:
         """Return the rows of a block; refuse too small tiles, and what a party cannot hold."""
@@ -95,7 +97,7 @@ class Sizing:
         """Return the decoders: the server, and as many of its workers as memory allows."""
         workload = self._workload(keep, n_neighbors, reader)
         limits = self._federation.limits()
-        workers = self._federation.server_workers
+        workers = () if self._in_parts else self._federation.server_workers
         for count in range(len(workers), 0, -1):
             need = needs(workload, tile, count + 1)
             needed = dict.fromkeys(self._names, need.evaluator_bytes)
@@ -115,6 +117,7 @@ class Sizing:
             n_neighbors=n_neighbors,
             distance_bytes=8,
             reader=NOBODY if keep == "radius" else reader,
+            in_parts=self._in_parts,
         )
 
     def landmarks(self, rank: int) -> int:
@@ -135,6 +138,8 @@ class Sizing:
 
     def cheaper(self, keep: str, n_neighbors: int | None, reader: Reader) -> tuple[str, str]:
         """Return "columns" or "blocks" for all distances, and the reason if blocks."""
+        if self._in_parts:
+            return "blocks", "samples lack columns, and no points have such distances"
         if self._n_samples <= 2 * (self._n_features + 2):
             return "blocks", f"{self._n_samples} samples are no more than 2 (d + 2)"
         try:

@@ -1,0 +1,74 @@
+"""Samples that lack columns: two of them are as far apart as what they share says, scaled."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daskfc.arrays import Floats, Ints
+from daskfc.errors import InvalidInput
+from daskfc.federation.steps.rules import Rule
+from daskfc.secure.distances.parties.messages import GapReport
+
+SCALED_AS_ANNOUNCED = Rule(
+    "False, unless the run was announced with another 'gaps' than 'refuse'",
+    lambda value, asked: not value or asked.parameters.get("gaps") in ("scale", "apart"),
+)
+"""Of whether an evaluator takes samples without all columns, whose distances tell those of some."""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """What samples of some kinds share: those of one kind have the same columns.
+
+    `kinds` are of the samples, (n,). By two kinds, `factors` are all columns over the common ones,
+    by their weights, and 0 where there are none; such samples are at the squared distance `far`.
+    """
+
+    kinds: Ints
+    factors: Floats
+    far: float
+    report: GapReport
+
+    def scaled(self, squares: Floats, rows: slice, columns: slice) -> Floats:
+        """Return squared distances of what two samples share as if of all columns."""
+        times = self.factors[np.ix_(self.kinds[rows], self.kinds[columns])]
+        return np.where(times > 0, squares * times, self.far)
+
+
+def gaps_of(
+    held: NDArray[np.bool_], n_columns: Ints, weights: Floats, radius: float, gaps: str
+) -> Gaps | None:
+    """Return what samples share, None where all have all columns; refuse pairs without any.
+
+    `held` (n, groups) tells which samples have the columns of a group, of which there are
+    `n_columns` with together its one of the `weights`. With `gaps` "apart" pairs without a common
+    column are farther apart than all others, and not refused.
+    """
+    own, kinds = np.unique(held, axis=0, return_inverse=True)
+    kinds = kinds.reshape(-1)
+    if own.all():
+        return None
+    shared = own[:, None] & own  # (kinds, kinds, groups)
+    common = shared @ weights
+    factors = np.where(shared.all(axis=2), 1.0, weights.sum() / np.where(common > 0, common, 1.0))
+    factors[common == 0] = 0.0
+    counts = np.bincount(kinds)
+    pairs = np.triu(np.outer(counts, counts) - np.diag(counts * (counts + 1) // 2))
+    apart = int(pairs[common == 0].sum())
+    if apart and gaps != "apart":
+        raise InvalidInput(
+            f"every two samples must have a column in common; {apart:,} pairs have none, so that "
+            "nothing tells their distance. Leave out samples of few columns, or give gaps='apart', "
+            "which takes such pairs to be farther apart than all others."
+        )
+    # an error of the grid in what is shared is scaled as well
+    stretch = float(max(1.0, (factors * (shared @ n_columns)).max() / n_columns.sum()))
+    report = GapReport(
+        lacking=int((~held.all(axis=1)).sum()),
+        scaled=int(pairs[(factors > 0) & ~shared.all(axis=2)].sum()),
+        apart=apart,
+        share=1.0 / float(factors.max()),
+        stretch=stretch,
+    )
+    return Gaps(kinds, factors, 4.0 * radius**2 * float(factors.max()), report)
