@@ -28,8 +28,8 @@ def words(result):
 
 
 KEYS = (
-    "raw trusted ids labels words preparation profiles kept gaps errors methods packages submitters "
-    "hours runs columns stores samples maskers groups upload budget"
+    "raw trusted ids labels words preparation profiles kept gaps errors methods packages "
+    "submitters hours runs columns stores samples maskers groups upload budget"
 ).split()
 OMNIFC = {"method": "OmniFC", "params": {"n_clusters": 3}}
 

@@ -84,6 +84,8 @@ SENTENCES = [
      lambda s: s.begins("profiles")),
     ("kept", "never", "allow", "the server keeps nothing that a later fit starts from", "kept",
      lambda s: s.begins(parameters={"start": "last"})),
+    ("gaps", "never", "allow", "nobody is told distances over some columns alone", "gaps",
+     lambda s: s.begins(parameters={"gaps": "scale"})),
     ("methods", ["FedSC"], ["OmniFC"], "FedSC", "methods", Site.begins),
     ("methods", [], "any", "none: nothing may run", "methods", Site.begins),
     ("methods", {"OmniFC": {"n_clusters": {"max": 3}}}, {"OmniFC": {"n_clusters": {"max": 4}}},

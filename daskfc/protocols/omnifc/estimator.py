@@ -149,8 +149,8 @@ class OmniFC(FederatedClusterer):
         How distances were computed: from "columns", in "blocks", or by "landmark" as requested.
     ledger_ : Ledger
         Every message of the run.
-    timing_ : dict of str to float
-        Seconds of each stage.
+    gaps_ : GapReport or None
+        What came of samples that lack columns, if any do.
 
     Notes
     -----
@@ -344,7 +344,7 @@ class OmniFC(FederatedClusterer):
             return self._fit_on_shares(federation)
         seen = self._clustered(federation, self.n_clusters)
         report, clustering, since = seen.report, seen.clustering, seen.distances.since
-        self._gaps = seen.distances.gaps
+        self.gaps_ = seen.distances.gaps
         self._start = {} if since is None else {"start": since.said or _UNKEPT}
         self.silhouette_, self.silhouettes_, self.modularity_ = report.told()
         self.n_clusters_ = len(report.sizes)
@@ -354,7 +354,7 @@ class OmniFC(FederatedClusterer):
             seen.clusterer, seen.distances, clustering, self._some
         )
         labels = federation.tell(clusters.labels_for, clustering, seen.distances.plan)
-        once = splits.with_all_samples(federation.contract.columns, self.split, self._gaps)
+        once = splits.with_all_samples(federation.contract.columns, self.split, self.gaps_)
         return federation.publish(labelled_samples, labels, party=once, wait=False)
 
     def _fit_on_shares(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
@@ -377,7 +377,7 @@ class OmniFC(FederatedClusterer):
                 sent = shares.labels_of_neighbours()
                 told = federation.publish(labelled_samples, sent, party="clients", wait=False)
         self.dropped_evaluators_, self.silhouette_, self._fitted, self._start = {}, None, shares, {}
-        self.weights_, self._gaps = {}, None
+        self.weights_, self.gaps_ = {}, None
         self.route_, self.silhouettes_, self.modularity_ = "shares", {}, None
         self._reason = f"{shares.computation.n_rounds} rounds of three clients"
         return told
@@ -468,7 +468,7 @@ class OmniFC(FederatedClusterer):
         weights = getattr(self, "weights_", {})
         told = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
         by_weight = {"weights of columns": told} if told else {}
-        if gaps := getattr(self, "_gaps", None):
+        if gaps := getattr(self, "gaps_", None):
             found["columns in common"] = gaps.in_words()
         return {**found, **by_weight, **getattr(self, "_start", {})}
 
@@ -480,7 +480,7 @@ class OmniFC(FederatedClusterer):
 
     def _check_clients(self, stores: Mapping[str, str], federation: Federation) -> None:
         check_placing(self.reveal, make_clusterer(self.clusterer))
-        splits.check_new(getattr(self, "_gaps", None))
+        splits.check_new(getattr(self, "gaps_", None))
         super()._check_clients(stores, federation)
 
     def _predict(

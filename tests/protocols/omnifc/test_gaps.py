@@ -1,37 +1,59 @@
 """OmniFC where samples lack columns: distances over what two share, scaled."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
-from sklearn.cluster import DBSCAN, AgglomerativeClustering
-from sklearn.datasets import load_iris
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.metrics import silhouette_score
 from sklearn.metrics.pairwise import nan_euclidean_distances
 
 from daskfc import Federation, OmniFC
 from daskfc.clustering import FullDistances, make_clusterer
-from daskfc.errors import InvalidInput, PartyError
-from daskfc.metrics import ari
+from daskfc.coding import LagrangeCode, ResidueSystem
+from daskfc.errors import DecodingError, InvalidInput, PartyError
+from daskfc.federation.planning.rehearsal import Rehearsal
+from daskfc.federation.steps.rules import Announced, broken_rule
+from daskfc.pairwise import SymmetricGrid
+from daskfc.runs.planning.rehearse import STAND_INS
+from daskfc.secure.distances import own_modularity
+from daskfc.secure.distances.parties import party
+from daskfc.secure.distances.parties.by_columns import plan_of_columns
+from daskfc.secure.distances.parties.gaps import gaps_of
+from daskfc.secure.distances.parties.messages import (
+    CodedRows,
+    HidingKey,
+    Landmarks,
+    RowPositions,
+    SampleSummary,
+)
 from daskfc.seeds import integer_seed
-from daskfc.stores import write_store
+from daskfc.stores import ClientStore, write_store
+from daskfc.stores.dealing.views import draw_holders
 from tests.protocols.conftest import by_id
 
-IRIS = load_iris().data
+IRIS, DIGITS = load_iris().data, load_digits().data[:240]
 OWN = [[0], [1, 3], [2]]
+FIND_CLUSTERS = ("dbscan", "hdbscan", "affinity-propagation")
 
 
-def parts_of(X, own, share=0.75, seed=0):
-    """Return X with NaN for the columns that samples lack: each keeps the last client's."""
+def with_gaps(X, own, share=0.75, seed=0):
+    """Return X with NaN for the columns that samples lack: all have those of the last client."""
     random, holed = np.random.default_rng(seed), X.astype(float)
     for columns in own[:-1]:
-        lost = random.random(len(X)) > share
-        holed[np.ix_(lost, columns)] = np.nan
+        holed[np.ix_(random.random(len(X)) > share, columns)] = np.nan
     return holed
 
 
-def dealt(folder, holed, own, seed=1):
-    """Write each client's columns of the samples that have them, in an order of its own."""
+def dealt(folder, holed, cells, seed=1):
+    """Write the columns of each cell, of its samples that have them, in an order of its own."""
     urls, random = {}, np.random.default_rng(seed)
-    for number, columns in enumerate(own, start=1):
-        rows = random.permutation(np.flatnonzero(~np.isnan(holed[:, columns]).any(axis=1)))
+    for number, (rows, columns) in enumerate(cells, start=1):
+        there = rows[~np.isnan(holed[np.ix_(rows, columns)]).any(axis=1)]
+        rows = random.permutation(there)
         name = f"client-{number}"
         urls[name] = str(folder / f"{name}.zarr")
         write_store(
@@ -41,10 +63,30 @@ def dealt(folder, holed, own, seed=1):
     return urls
 
 
+def of_columns(X, own):
+    return [(np.arange(len(X)), columns) for columns in own]
+
+
+def shared(X, steps=1.0):
+    """Return squared distances of whole steps that two samples share, scaled to all columns.
+
+    As scikit-learn's, but for rounding, which would tell equal distances apart.
+    """
+    whole = np.rint(X * steps)
+    squares, common = np.zeros((len(X), len(X))), np.zeros((len(X), len(X)))
+    for column in whole.T:
+        apart = np.square(column[:, None] - column)
+        squares += np.nan_to_num(apart)
+        common += ~np.isnan(apart)
+    D = squares / steps**2 * (X.shape[1] / common)
+    np.testing.assert_allclose(D, nan_euclidean_distances(X, squared=True), atol=1e-9)
+    return D
+
+
 def oracle(D, clusterer, n_clusters, seed=0):
     """Return the labels of a clusterer on a matrix of squared distances."""
     made = make_clusterer(clusterer)
-    view = FullDistances.in_order(D)
+    view = FullDistances.in_order(D.copy())
     found = made.fit(view, n_clusters, integer_seed(seed, made.name))
     return view.order.back(view.order.alike(found.labels))
 
@@ -52,28 +94,324 @@ def oracle(D, clusterer, n_clusters, seed=0):
 @pytest.fixture(scope="module")
 def holed(tmp_path_factory):
     """Return iris with gaps, and a federation on it."""
-    X = parts_of(IRIS, OWN)
-    with Federation.local(dealt(tmp_path_factory.mktemp("holed"), X, OWN)) as federation:
+    X = with_gaps(IRIS, OWN)
+    folder = tmp_path_factory.mktemp("holed")
+    with Federation.local(dealt(folder, X, of_columns(X, OWN))) as federation:
         yield X, federation
 
 
-@pytest.mark.parametrize(
-    ("clusterer", "n_clusters"),
-    [
-        ("spectral", 3),
-        ("k-medoids", 3),
-        ({"hierarchical": {"linkage": "average"}}, 3),
-        ({"dbscan": {"eps": 0.6}}, None),
-        ({"hdbscan": {"n_neighbors": 10}}, None),
-    ],
-    ids=str,
-)
-def test_labels_are_those_of_distances_that_know_gaps(holed, approved, clusterer, n_clusters):
+CLUSTERERS = {
+    "spectral": "spectral",
+    "gaussian": {"spectral": {"affinity": "gaussian"}},
+    "k-medoids": "k-medoids",
+    "average": {"hierarchical": {"linkage": "average"}},
+    "dbscan": {"dbscan": {"eps": 0.6}},
+    "hdbscan": {"hdbscan": {"n_neighbors": 10}},
+    "affinity-propagation": "affinity-propagation",
+    "library": {
+        "scikit-learn": {
+            "estimator": "AgglomerativeClustering",
+            "options": {"linkage": "complete", "metric": "precomputed"},
+            "on": "distances",
+        }
+    },
+}
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize("name", CLUSTERERS)
+def test_labels_are_those_of_distances_that_know_gaps(holed, approved, name):
     X, federation = holed
-    given = {"clusterer": clusterer, "split": "grid", "gaps": "scale"}
-    model = OmniFC(n_clusters, **given).fit(federation)
-    D = nan_euclidean_distances(X, squared=True)
-    np.testing.assert_array_equal(by_id(model.labels_), oracle(D, clusterer, n_clusters))
-    assert len(model.labels_) == len(X)
-    lacking = int(np.isnan(X).any(axis=1).sum())
-    assert f"{lacking} samples lack some" in model.choices["columns in common"]
+    n_clusters = None if name in FIND_CLUSTERS else 3
+    model = OmniFC(n_clusters, clusterer=CLUSTERERS[name], split="grid", gaps="scale")
+    model.fit(federation)
+    D = shared(X, 10)
+    np.testing.assert_array_equal(by_id(model.labels_), oracle(D, CLUSTERERS[name], n_clusters))
+    assert len(model.labels_) == len(X)  # each sample once
+    lacks = np.isnan(X)
+    assert model.gaps_.lacking == lacks.any(axis=1).sum() > 0
+    common = 4 - (lacks[:, None] | lacks).sum(axis=2)[np.triu_indices(len(X), 1)]
+    assert (model.gaps_.scaled, model.gaps_.apart) == ((common < 4).sum(), 0)
+    assert model.gaps_.share == common.min() / 4
+    told = model.choices["columns in common"]
+    assert f"{model.gaps_.lacking} samples lack some: {model.gaps_.scaled:,} pairs scaled" in told
+    assert model.choices["distances"].startswith("blocks: samples lack columns")
+    assert model.sample_map(federation) is not None
+
+
+def test_tiles_and_graphs_of_neighbours_are_the_same(holed, approved, monkeypatch):
+    """As many samples have: the server keeps graphs, and no matrix."""
+    X, federation = holed
+    D = shared(X, 10)
+    monkeypatch.setattr("daskfc.protocols.omnifc.clusters.FEW", 20)
+    spec = {"dbscan": {"eps": 0.6}}
+    how = {"split": "grid", "gaps": "scale", "tile": 64, "distances": "blocks"}
+    model = OmniFC(None, clusterer=spec, **how).fit(federation)
+    found, wanted = by_id(model.labels_), oracle(D, spec, None)
+    core = (D <= 0.36).sum(axis=1) >= 5  # whose clusters do not hang on the order of samples
+    np.testing.assert_array_equal(found < 0, wanted < 0)
+    same = found[core, None] == found[core]
+    np.testing.assert_array_equal(same, wanted[core, None] == wanted[core])
+
+
+def test_a_grid_with_gaps_has_the_labels_of_what_samples_share(tmp_path, approved):
+    """Three times three clients; whole numbers, of which distances are exact."""
+    rows = np.array_split(np.random.default_rng(0).permutation(len(DIGITS)), 3)
+    columns = np.array_split(np.arange(64), 3)
+    X = with_gaps(DIGITS, columns, 0.9)
+    spec = {"hierarchical": {"linkage": "average"}}
+    cells = [(part, own) for part in rows for own in columns]
+    with Federation.local(dealt(tmp_path, X, cells)) as federation:
+        model = OmniFC(10, split="grid", gaps="scale", clusterer=spec).fit(federation)
+        assert model.dropped_evaluators_ == {}
+    wanted = oracle(shared(X), spec, 10)
+    np.testing.assert_array_equal(by_id(model.labels_), wanted)
+    assert len(model.labels_) == len(DIGITS)
+
+
+@pytest.mark.parametrize("balance", [True, "modularity"])
+def test_views_of_which_half_the_samples_have_one(tmp_path, approved, balance):
+    """In units of their own, counted by weight; samples without a common column are apart."""
+    units, own = np.array([1.0, 1e3, 1e-2, 1e3]), [[0], [1, 3], [2]]
+    held = draw_holders(len(IRIS), 2, overlap=0.5, seed=3)
+    X = IRIS * units
+    X[np.ix_(~held[:, 0], [0, 1, 3])] = np.nan
+    X[~held[:, 1], 2] = np.nan
+    given = {"clusterer": "spectral", "split": "grid", "balance": balance}
+    weights = [1.0, 1.0, 1.0]
+    with Federation.local(urls := dealt(tmp_path, X, of_columns(X, own))) as federation:
+        model = OmniFC(3, gaps="apart", **given).fit(federation)
+        alone = held.sum(axis=1) == 1
+        n_apart = int((alone & held[:, 0]).sum() * (alone & held[:, 1]).sum())
+        assert model.gaps_.apart == n_apart > 0
+        with pytest.raises(PartyError, match=f"{n_apart:,} pairs have none, so that nothing tells"):
+            OmniFC(3, gaps="scale", **given).fit(federation)
+        sent = {row.message for row in federation.ledger}
+        assert "SampleSummary" in sent
+        assert "CodedRows" not in sent  # it is refused before any work
+    D, weight = np.zeros((len(X), len(X))), np.zeros((len(X), len(X)))
+    if balance == "modularity":
+        how = {"n_clusters": 3, "seed": integer_seed(0, "own columns")}
+        weights = [own_modularity(ClientStore.open(url), **how) for url in urls.values()]
+        assert list(model.weights_.values()) == pytest.approx(np.divide(weights, sum(weights)))
+    for columns, own_weight in zip(own, weights, strict=True):
+        part = X[:, columns]
+        there = np.flatnonzero(~np.isnan(part[:, 0]))
+        part = part[there] * np.sqrt(own_weight / (2 * part[there].var(axis=0).sum()))
+        D[np.ix_(there, there)] += np.square(part[:, None] - part).sum(axis=2)
+        weight[np.ix_(there, there)] += own_weight
+    assert model.gaps_.share == pytest.approx(weight[weight > 0].min() / sum(weights))
+    D = np.where(weight > 0, sum(weights) * D / np.where(weight > 0, weight, 1), model.gaps_.far)
+    assert D.max() == model.gaps_.far
+    np.testing.assert_array_equal(by_id(model.labels_), oracle(D, "spectral", 3))
+    assert "share none and are apart" in model.choices["columns in common"]
+
+
+def test_without_gaps_labels_and_messages_are_those_of_today(tmp_path, approved):
+    with Federation.local(dealt(tmp_path, IRIS, of_columns(IRIS, OWN))) as federation:
+        for spec in ("spectral", "k-medoids"):
+            today = OmniFC(3, clusterer=spec, split="grid").fit(federation)
+            model = OmniFC(3, clusterer=spec, split="grid", gaps="scale").fit(federation)
+            np.testing.assert_array_equal(by_id(model.labels_), by_id(today.labels_))
+            assert model.route_ == today.route_ == "columns"
+            assert "columns in common" not in model.choices
+            assert model.gaps_ is None
+            told, before = ([row.message for row in one.ledger_] for one in (model, today))
+            told.remove("GapReport")
+            assert sorted(told) == sorted(before)
+
+
+def test_numbers_of_clusters_are_chosen_beside_gaps(holed, approved):
+    X, federation = holed
+    model = OmniFC(2, clusterer="k-medoids", split="grid", gaps="scale")
+    scores = model.scores_of(federation, [2, 3], by="silhouette")
+    D = shared(X, 10)
+    for k, score in scores.items():
+        labels = oracle(D, "k-medoids", k)
+        wanted = silhouette_score(np.sqrt(D), labels, metric="precomputed")
+        assert score == pytest.approx(wanted)
+
+
+def test_a_plan_is_what_the_ledger_says(holed, approved):
+    _, federation = holed
+    model = OmniFC(3, split="grid", gaps="scale", tile=64).fit(federation)
+    plan = Rehearsal(federation.contract.readable, STAND_INS, limits=federation.limits())
+    clone(model).rehearse(plan)
+    sent = [
+        Counter((row.message, row.sender, row.receiver) for row in ledger)
+        for ledger in (plan.ledger, model.ledger_)
+    ]
+    assert sent[0] == sent[1]
+    assert plan.ledger.payload_bytes == model.ledger_.payload_bytes
+
+
+REFUSED = [
+    ({"clusterer": "k-means"}, "k-means with these parameters needs points"),
+    ({"clusterer": "reduced-k-means"}, "needs points. Use spectral"),
+    ({"clusterer": "hierarchical"}, "another linkage than 'ward'"),
+    ({"clusterer": "landmark-spectral"}, "landmark-spectral with these parameters needs points"),
+    ({"clusterer": "hdbscan", "n_clusters": None}, "HDBSCAN with 'n_neighbors'"),
+    ({"clusterer": "optics", "n_clusters": None}, "optics with these parameters needs points"),
+    ({"clusterer": {"scikit-learn": {"estimator": "Birch"}}}, "needs points"),
+    ({"split": "columns"}, "got split='columns' and distances='exact'. Use split='grid'"),
+    ({"split": "samples"}, "got split='samples'"),
+    ({"distances": "landmark"}, "distances='landmark'"),
+    ({"gaps": "fill"}, "'gaps' parameter of OmniFC"),
+]
+
+
+@pytest.mark.parametrize(("given", "match"), REFUSED, ids=str)
+def test_what_gaps_cannot_do_is_refused(given, match):
+    with pytest.raises(InvalidInput, match=match):
+        OmniFC(**{"n_clusters": 3, "split": "grid", "gaps": "scale", **given}).check()
+
+
+def test_gaps_are_refused_without_the_parameter_and_predict_with_it(holed):
+    _, federation = holed
+    with pytest.raises(PartyError, match="leave these samples out, or give split='grid' and gaps"):
+        OmniFC(3, split="grid").fit(federation)
+    model = OmniFC(3, split="grid", gaps="scale").fit(federation)
+    with pytest.raises(InvalidInput, match=r"new samples have no labels .* as \d+ do. Fit again"):
+        model.predict(federation)
+
+
+def test_columns_of_two_clients_have_no_two_units(tmp_path):
+    rows = np.array_split(np.arange(len(IRIS)), 2)
+    cells = [(part, own) for part in rows for own in ([0, 1], [2, 3])]
+    with (
+        Federation.local(dealt(tmp_path, IRIS, cells)) as federation,
+        pytest.raises(InvalidInput, match="client-1, client-2, client-3, client-4 have some"),
+    ):
+        OmniFC(3, split="grid", gaps="scale", balance=True).fit(federation)
+    with pytest.raises(InvalidInput, match="'balance' parameter of OmniFC is for split='columns'"):
+        OmniFC(3, split="grid", balance=True).check()
+
+
+# -- what is told of what samples share -----------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_factors_are_those_of_each_pair(data):
+    n, groups = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 4))
+    bits = st.lists(st.booleans(), min_size=groups, max_size=groups).filter(any)
+    held = np.array(data.draw(st.lists(bits, min_size=n, max_size=n)))
+    sizes = np.array(data.draw(st.lists(st.integers(1, 5), min_size=groups, max_size=groups)))
+    weights = sizes * data.draw(st.sampled_from([1.0, 0.25]))
+    found = gaps_of(held, sizes, weights, 3.0, "apart")
+    if held.all():
+        assert found is None
+        return
+    squares = np.arange(1.0, n * n + 1).reshape(n, n)
+    seen = found.scaled(squares, slice(0, n), slice(0, n))
+    part = found.scaled(squares[1:3, :2], slice(1, 3), slice(0, 2))
+    np.testing.assert_array_equal(part, seen[1:3, :2])
+    scaled = apart = 0
+    share = 1.0
+    for i in range(n):
+        for j in range(n):
+            common = weights[held[i] & held[j]].sum()
+            wanted = squares[i, j] * weights.sum() / common if common else found.report.far
+            assert seen[i, j] == pytest.approx(wanted, rel=1e-15)
+            if i < j:
+                apart += common == 0
+                scaled += 0 < common < weights.sum()
+                share = min(share, common / weights.sum() or 1.0)
+    report = found.report
+    assert (report.lacking, report.scaled, report.apart) == ((~held.all(1)).sum(), scaled, apart)
+    assert report.share == pytest.approx(share, rel=1e-15)
+    assert report.far >= 36.0 / share  # farther than any scaled distance of norms up to 3
+    assert report.stretch == pytest.approx(1.0)  # by columns errors scale as distances do
+    if apart:
+        with pytest.raises(InvalidInput, match=f"{apart} pairs have none"):
+            gaps_of(held, sizes, weights, 3.0, "scale")
+
+
+def test_by_weight_the_grid_is_finer():
+    """Samples that share many columns of little weight: their errors are scaled up."""
+    held = np.array([[True, True], [True, False]])
+    found = gaps_of(held, np.array([90, 10]), np.array([1.0, 9.0]), 1.0, "scale")
+    assert found.report.stretch == pytest.approx(10 * 90 / 100)
+
+
+def summary(digests, columns, n_features=2):
+    share = int(np.sum(digests) % 97)
+    return SampleSummary(np.array(digests, "uint64"), share, n_features, columns, 0, 3.0, 1.5, -1)
+
+
+def test_another_lack_is_another_problem():
+    """Blocks of one are none of the other, which a run that is resumed would read."""
+    parts = {"a": summary([1, 2, 3], 7), "b": summary([3, 2], 8), "c": summary([1, 2, 3], 9)}
+    plan = plan_of_columns(parts, gaps="scale")
+    assert plan.gaps.report.lacking == 1
+    weighed = plan_of_columns(parts, gaps="scale", weights={"a": 0.5, "b": 0.3, "c": 0.2})
+    assert weighed.gaps.report.share == pytest.approx(0.7)
+    assert plan.gaps.report.share == pytest.approx(4 / 6)
+    assert plan.problem != weighed.problem
+
+
+# -- evaluators -----------------------------------------------------------------------------------
+
+SYSTEM = ResidueSystem((251, 241), 1.0, 251 * 241 - 1)
+CODE = LagrangeCode(1, 1, 3)
+
+
+def evaluators_part(gaps, positions=(0, 1, 1, 2), groups=(0, 1), code=CODE, hiding=None):
+    """Return shares of two clients with two samples and columns each, and what is made of them."""
+    told = RowPositions(np.array(positions), np.array([2, 4]), np.array(groups))
+    values = np.random.default_rng(0).integers(0, 241, (2, 2, 2, 2)).astype(np.uint8)
+    parts = {
+        name: [CodedRows(rows, np.empty(0, "uint8"), 0, 2, 2, 7)]
+        for name, rows in zip("ab", values, strict=True)
+    }
+    given = {"gaps": True} if gaps else {}
+    return values, party.assemble(parts, told, hiding, code=code, system=SYSTEM, **given)
+
+
+@pytest.mark.parametrize("tile", [2, 3])
+def test_an_evaluator_answers_by_what_two_samples_share(tile):
+    """An absent group's zeros must not tell how long the other sample's share is."""
+    values, coded = evaluators_part(True)
+    a, b = values.astype(int)
+    assert [held.tolist() for _, held in coded.parts] == [[True, True, False], [False, True, True]]
+    grid = SymmetricGrid(3, tile)
+    how = {"grid": grid, "code": CODE, "system": SYSTEM, "evaluators": ["a", "b", "c"]}
+    for engine in ("auto", "f64"):
+        whole = np.zeros((2, 3, 3), dtype=int)
+        for i, j in grid.blocks():
+            told = party.answer_block(coded, None, "a", i=i, j=j, engine=engine, **how)
+            whole[:, grid.panel(i), grid.panel(j)] = told.residues
+        for r, p in enumerate(SYSTEM.primes):
+            assert whole[r, 0, 1] == np.square(a[r, 0] - a[r, 1]).sum() % p  # of client a's alone
+            assert whole[r, 1, 2] == np.square(b[r, 0] - b[r, 1]).sum() % p
+            assert whole[r, 0, 2] == whole[r, 0, 0] == whole[r, 1, 1] == whole[r, 2, 2] == 0
+
+
+def test_evaluators_take_gaps_that_were_announced_alone():
+    with pytest.raises(DecodingError, match="columns must be shared by one client each"):
+        evaluators_part(False)
+    with pytest.raises(DecodingError, match="columns must be shared by one client each"):
+        evaluators_part(True, (0, 1, 1, 1))  # twice
+    with pytest.raises(DecodingError, match="must be shared out in one segment; the run asks for"):
+        evaluators_part(True, code=LagrangeCode(2, 1, 5))
+    with pytest.raises(DecodingError, match="must be shared out in one segment"):
+        evaluators_part(True, hiding=HidingKey(np.zeros(32, "uint8")))
+    assert evaluators_part(True, (0, 1, 1, 0))[1].parts == ()  # there are none
+    for announced in ({}, {"gaps": "refuse"}, {"gaps": True}):
+        told = broken_rule(party.assemble, {"gaps": True}, Announced(announced))
+        assert told.startswith("'gaps' must be False, unless the run was announced with another")
+    for gaps in ("scale", "apart"):
+        assert broken_rule(party.assemble, {"gaps": True}, Announced({"gaps": gaps})) is None
+
+
+def test_columns_and_new_samples_are_refused_beside_gaps():
+    """Their distances to zeros would be lengths."""
+    _, coded = evaluators_part(True)
+    _, full = evaluators_part(True, (0, 1, 1, 0))
+    how = {"start": 0, "stop": 2, "code": CODE, "system": SYSTEM, "evaluators": ["a", "b", "c"]}
+    how["engine"] = "auto"
+    with pytest.raises(DecodingError, match="have distances to each other in blocks of pairs"):
+        party.answer_columns(coded, None, Landmarks(np.array([1])), "a", turn=0, **how)
+    for fitted, new in ((coded, full), (full, coded)):
+        with pytest.raises(DecodingError, match="have distances to each other in blocks of pairs"):
+            party.answer_new(fitted, None, new, "a", panel="p", **how)

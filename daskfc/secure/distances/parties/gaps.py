@@ -22,18 +22,17 @@ class Gaps:
     """What samples of some kinds share: those of one kind have the same columns.
 
     `kinds` are of the samples, (n,). By two kinds, `factors` are all columns over the common ones,
-    by their weights, and 0 where there are none; such samples are at the squared distance `far`.
+    by their weights, and 0 where there are none.
     """
 
     kinds: Ints
     factors: Floats
-    far: float
     report: GapReport
 
     def scaled(self, squares: Floats, rows: slice, columns: slice) -> Floats:
         """Return squared distances of what two samples share as if of all columns."""
         times = self.factors[np.ix_(self.kinds[rows], self.kinds[columns])]
-        return np.where(times > 0, squares * times, self.far)
+        return np.where(times > 0, squares * times, self.report.far)
 
 
 def gaps_of(
@@ -62,13 +61,16 @@ def gaps_of(
             "nothing tells their distance. Leave out samples of few columns, or give gaps='apart', "
             "which takes such pairs to be farther apart than all others."
         )
+    there = pairs > 0
+    most = float(factors[there].max(initial=1.0))
     # an error of the grid in what is shared is scaled as well
-    stretch = float(max(1.0, (factors * (shared @ n_columns)).max() / n_columns.sum()))
+    errors = factors * (shared @ n_columns) / n_columns.sum()
     report = GapReport(
         lacking=int((~held.all(axis=1)).sum()),
         scaled=int(pairs[(factors > 0) & ~shared.all(axis=2)].sum()),
         apart=apart,
-        share=1.0 / float(factors.max()),
-        stretch=stretch,
+        share=1.0 / most,
+        far=4.0 * radius**2 * most,
+        stretch=float(errors[there].max(initial=1.0)),
     )
-    return Gaps(kinds, factors, 4.0 * radius**2 * float(factors.max()), report)
+    return Gaps(kinds, factors, report)

@@ -95,6 +95,7 @@ class GapReport(
     scaled: int  # pairs that share some columns
     apart: int  # pairs that share none
     share: float  # the least that a pair shares, if any, of the weight of all columns
+    far: float  # squared distance of pairs that share none
     stretch: float  # of squared distances that the grid resolves, where scaled: 1 or more
 
     def in_words(self) -> str:

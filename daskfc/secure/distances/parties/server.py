@@ -120,7 +120,7 @@ def public_plan(plan: RowPlan) -> PublicPlan:
 
 def told_gaps(plan: RowPlan) -> GapReport:
     """Report to the caller what comes of samples that lack columns."""
-    return GapReport(0, 0, 0, 1.0, 1.0) if plan.gaps is None else plan.gaps.report
+    return GapReport(0, 0, 0, 1.0, 0.0, 1.0) if plan.gaps is None else plan.gaps.report
 
 
 def row_positions(plan: RowPlan) -> RowPositions:
