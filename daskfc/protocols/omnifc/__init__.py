@@ -22,11 +22,14 @@ Messages    who → whom           class            what it reveals
                                                   its mean, and the smallest one of two that differ
             server → client      Centre           of samples far from the origin, the mean, rounded
             server → caller      PublicPlan       numbers of samples and features, range
+            server → caller      GapReport        with ``gaps``: how many samples lack columns, how
+                                                  many pairs share some or none, the least share
             server → evaluators  RowPositions     places of the rows, in an arbitrary order
             client → evaluators  HidingKey        a key that the server must not have
             client → evaluators  CodedRows        nothing to any t of them
             evaluator → server   CodedDistances   the true distances, once 2l + 2t - 1 are in;
-                                                  those of a block may go to a server's worker
+                                                  those of a block may go to a server's worker;
+                                                  with ``gaps``, over what two samples share
             server's worker → server   NearestOfBlock, PairsOfBlock, DistancesOfBlock   of such a
                                                   block, the distances that the server keeps
             server → evaluators  Landmarks        which samples are landmarks (landmark mode)
@@ -61,6 +64,7 @@ Departures  (1) Eq. (6) divides by 2**q; squared distances carry the square of t
             (8) Landmark mode: D has rank at most d + 2, a few columns determine it.
             (9) The shares of t evaluators are drawn, not the noise of Eq. (2), which follows: these
                 get the key of a stream in place of a share, with the same distribution.
+            (10) Clients may hold columns, of which samples may lack some: see ``split``, ``gaps``.
 """
 
 from daskfc.protocols.omnifc.estimator import OmniFC

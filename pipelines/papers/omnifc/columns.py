@@ -81,9 +81,7 @@ class Case:
 
 
 def _half(file: str, folder: Path, balance: bool | str) -> Case:
-    case = _views(file, folder, balance)
-    words = case.words + "; half of the samples in one view alone"
-    return replace(case, split="grid", words=words, views=(0, 0, 1))
+    return replace(_views(file, folder, balance), split="grid", views=(0, 0, 1))
 
 
 def _views(file: str, folder: Path, balance: bool | str) -> Case:

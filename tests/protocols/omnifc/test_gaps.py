@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import nan_euclidean_distances
 
 from daskfc import Federation, OmniFC
 from daskfc.clustering import FullDistances, make_clusterer
+from daskfc.clustering.clusterers.library import placed
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import DecodingError, InvalidInput, PartyError
 from daskfc.federation.planning.rehearsal import Rehearsal
@@ -230,6 +231,20 @@ def test_numbers_of_clusters_are_chosen_beside_gaps(holed, approved):
         labels = oracle(D, "k-medoids", k)
         wanted = silhouette_score(np.sqrt(D), labels, metric="precomputed")
         assert score == pytest.approx(wanted)
+
+
+def test_what_the_server_learns_of_one_clients_columns():
+    """The attack of docs/attacks.md, on the distances that the server has."""
+    X, lacks = IRIS.copy(), np.random.default_rng(0).random(len(IRIS)) < 0.25
+    X[np.ix_(lacks, [1, 3])] = np.nan
+    D = shared(X, 10)
+    D[lacks | lacks[:, None]] /= 2  # it knows that these share two of four columns
+    found = FullDistances(D[np.ix_(lacks, lacks)]).coordinates()
+    places = placed(found, D[:, lacks])
+    others = np.square(places[:, None] - places).sum(axis=2)
+    kept = np.ix_(~lacks, ~lacks)
+    wanted = np.square(IRIS[:, None, [1, 3]] - IRIS[:, [1, 3]]).sum(axis=2)[kept]
+    assert np.abs((D - others)[kept] - wanted).max() < 1e-6 * wanted.max()
 
 
 def test_a_plan_is_what_the_ledger_says(holed, approved):
