@@ -26,11 +26,15 @@ from daskfc.secure.distances.parties.by_columns import plan_of_columns
 from daskfc.secure.distances.parties.gaps import gaps_of
 from daskfc.secure.distances.parties.messages import (
     CodedRows,
+    GapReport,
     HidingKey,
     Landmarks,
+    PublicPlan,
     RowPositions,
     SampleSummary,
 )
+from daskfc.secure.distances.routes import grids
+from daskfc.secure.distances.sizing.memory import Workload, needs
 from daskfc.seeds import integer_seed
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.dealing.views import draw_holders
@@ -162,8 +166,9 @@ def test_a_grid_with_gaps_has_the_labels_of_what_samples_share(tmp_path, approve
     X = with_gaps(DIGITS, columns, 0.9)
     spec = {"hierarchical": {"linkage": "average"}}
     cells = [(part, own) for part in rows for own in columns]
-    with Federation.local(dealt(tmp_path, X, cells)) as federation:
-        model = OmniFC(10, split="grid", gaps="scale", clusterer=spec).fit(federation)
+    workers = {"cluster": "local", "server": {"workers": 2}}  # who do not know who lacks what
+    with Federation.local(dealt(tmp_path, X, cells), cluster=workers) as federation:
+        model = OmniFC(10, tile=100, split="grid", gaps="scale", clusterer=spec).fit(federation)
         assert model.dropped_evaluators_ == {}
     wanted = oracle(shared(X), spec, 10)
     np.testing.assert_array_equal(by_id(model.labels_), wanted)
@@ -347,6 +352,30 @@ def test_by_weight_the_grid_is_finer():
     held = np.array([[True, True], [True, False]])
     found = gaps_of(held, np.array([90, 10]), np.array([1.0, 9.0]), 1.0, "scale")
     assert found.report.stretch == pytest.approx(10 * 90 / 100)
+
+
+def test_scaled_distances_are_as_exact_as_whole_ones():
+    """Errors of distances that are multiplied are multiplied: the grid is as much finer."""
+    report = GapReport(lacking=1, scaled=1, apart=0, share=0.1, far=0.0, stretch=9.0)
+    public = PublicPlan(np.array([9]), 9, 5, 8.0, 8.0, 0, 1)
+    whole, scaled = (grids.Place(None, public, gaps=gaps) for gaps in (None, report))
+    how = {"tolerance": 0.5, "resolve": 0.09}
+    coarse, fine = (grids.choose_grid(None, CODE, place, **how) for place in (whole, scaled))
+    assert whole.error_of(0.09, coarse) <= 1e-3 * 0.09 < scaled.error_of(0.09, coarse)
+    assert scaled.error_of(0.09, fine) <= 1e-3 * 0.09
+    # of 5 columns with nine times the share: (√(D / 9) + δ)² - D / 9, nine times
+    delta = np.sqrt(5) / fine.scale
+    assert scaled.error_of(0.09, fine) == pytest.approx(9 * ((0.1 + delta) ** 2 - 0.01))
+
+
+def test_evaluators_need_room_for_a_part_beside_the_sum():
+    sizes = {"n_samples": 5000, "n_features": 9, "n_segments": 1, "n_primes": 4, "n_answers": 4}
+    whole, parts = (
+        needs(Workload(**sizes, mode="full", in_parts=gaps), 2048) for gaps in (False, True)
+    )
+    block = 2048**2
+    assert parts.evaluator_bytes - whole.evaluator_bytes == 4 * block + 8 * block
+    assert parts.server_bytes == whole.server_bytes
 
 
 def summary(digests, columns, n_features=2):
