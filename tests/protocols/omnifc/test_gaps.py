@@ -12,7 +12,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.metrics.pairwise import nan_euclidean_distances
 
 from daskfc import Federation, OmniFC
-from daskfc.clustering import FullDistances, make_clusterer
+from daskfc.clustering import FullDistances, Hierarchical, make_clusterer
 from daskfc.clustering.clusterers.library import placed
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import DecodingError, InvalidInput, PartyError
@@ -157,6 +157,28 @@ def test_tiles_and_graphs_of_neighbours_are_the_same(holed, approved, monkeypatc
     np.testing.assert_array_equal(found < 0, wanted < 0)
     same = found[core, None] == found[core]
     np.testing.assert_array_equal(same, wanted[core, None] == wanted[core])
+
+
+def test_clusters_of_many_samples_by_single_linkage_take_all_distances(
+    holed, approved, monkeypatch
+):
+    """Where it takes coordinates of others, and none of these."""
+    X, federation = holed
+    monkeypatch.setattr(Hierarchical, "needs", lambda self, n, d: "rows")
+    spec = {"hierarchical": {"linkage": "single"}}
+    model = OmniFC(3, clusterer=spec, split="grid", gaps="scale").fit(federation)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(by_id(model.labels_), oracle(shared(X, 10), spec, 3))
+
+
+def test_a_fit_goes_on_with_the_blocks_that_are_there(holed, approved, monkeypatch, tmp_path):
+    _, federation = holed
+    monkeypatch.setattr(federation, "workspace", str(tmp_path))
+    given = {"clusterer": "k-medoids", "split": "grid", "gaps": "scale", "tile": 70}
+    fits = [OmniFC(3, **given).fit(federation) for _ in range(2)]
+    counts = [[row.message for row in fit.ledger_].count("CodedDistances") for fit in fits]
+    assert counts == [6 * 3, 0]
+    np.testing.assert_array_equal(*(by_id(fit.labels_) for fit in fits))
 
 
 def test_a_grid_with_gaps_has_the_labels_of_what_samples_share(tmp_path, approved):
