@@ -57,6 +57,7 @@ MATTERS = {
             "daskfc.secure.distances.parties.party.encode_rows",
             "daskfc.secure.sums.centre.sum_of_rows",
         ),
+        "gaps": ("daskfc.secure.distances.parties.gaps.",),
         "balance": (
             "daskfc.secure.distances.parties.by_columns.own_modularity",
             "daskfc.secure.distances.parties.by_columns.told_modularity",

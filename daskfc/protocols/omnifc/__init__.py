@@ -27,6 +27,7 @@ Messages    who → whom           class            what it reveals
             server → evaluators  RowPositions     places of the rows, in an arbitrary order
             client → evaluators  HidingKey        a key that the server must not have
             client → evaluators  CodedRows        nothing to any t of them
+            client → evaluators  GapsAllowed      with ``gaps``, that it was told of them
             evaluator → server   CodedDistances   the true distances, once 2l + 2t - 1 are in;
                                                   those of a block may go to a server's worker;
                                                   with ``gaps``, over what two samples share

@@ -11,7 +11,7 @@ from daskfc.federation.planning.sizes import Sizes, StandIns, as_they_are, of_sh
 from daskfc.linalg import LandmarkEmbedding, squared_distances
 from daskfc.secure.distances import graphs
 from daskfc.secure.distances.graphs import ScoreRows
-from daskfc.secure.distances.parties import by_columns, party, server
+from daskfc.secure.distances.parties import by_columns, gaps, party, server
 from daskfc.secure.distances.parties.messages import (
     CodedDistances,
     CodedRows,
@@ -239,7 +239,7 @@ STAND_INS: StandIns = {
     party.reach_from: _reach_from,
     **as_they_are(by_columns.describe_columns, by_columns.plan_of_columns),
     **as_they_are(by_columns.refuse_far_columns, by_columns.common_order),
-    **as_they_are(by_columns.told_modularity, server.told_gaps),
+    **as_they_are(by_columns.told_modularity, server.told_gaps, gaps.allow_gaps),
     by_columns.own_modularity: lambda: 1.0,
     by_columns.squared_lengths: lambda data: of_shape(data.n_samples, 1),
     by_columns.lengths_in_order: lambda places: of_shape(len(places)),

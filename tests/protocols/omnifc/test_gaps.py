@@ -23,10 +23,11 @@ from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances import own_modularity
 from daskfc.secure.distances.parties import party
 from daskfc.secure.distances.parties.by_columns import plan_of_columns
-from daskfc.secure.distances.parties.gaps import gaps_of
+from daskfc.secure.distances.parties.gaps import allow_gaps, gaps_of
 from daskfc.secure.distances.parties.messages import (
     CodedRows,
     GapReport,
+    GapsAllowed,
     HidingKey,
     Landmarks,
     PublicPlan,
@@ -36,6 +37,7 @@ from daskfc.secure.distances.parties.messages import (
 from daskfc.secure.distances.routes import grids
 from daskfc.secure.distances.sizing.memory import Workload, needs
 from daskfc.seeds import integer_seed
+from daskfc.site.approved import Protocol, StepUse
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.dealing.views import draw_holders
 from tests.protocols.conftest import by_id
@@ -422,7 +424,7 @@ SYSTEM = ResidueSystem((251, 241), 1.0, 251 * 241 - 1)
 CODE = LagrangeCode(1, 1, 3)
 
 
-def evaluators_part(gaps, positions=(0, 1, 1, 2), groups=(0, 1), code=CODE, hiding=None):
+def evaluators_part(gaps="ab", positions=(0, 1, 1, 2), groups=(0, 1), code=CODE, hiding=None):
     """Return shares of two clients with two samples and columns each, and what is made of them."""
     told = RowPositions(np.array(positions), np.array([2, 4]), np.array(groups))
     values = np.random.default_rng(0).integers(0, 241, (2, 2, 2, 2)).astype(np.uint8)
@@ -430,14 +432,14 @@ def evaluators_part(gaps, positions=(0, 1, 1, 2), groups=(0, 1), code=CODE, hidi
         name: [CodedRows(rows, np.empty(0, "uint8"), 0, 2, 2, 7)]
         for name, rows in zip("ab", values, strict=True)
     }
-    given = {"gaps": True} if gaps else {}
-    return values, party.assemble(parts, told, hiding, code=code, system=SYSTEM, **given)
+    allowed = {name: GapsAllowed(1) for name in gaps} if gaps is not None else None
+    return values, party.assemble(parts, told, hiding, allowed, code=code, system=SYSTEM)
 
 
 @pytest.mark.parametrize("tile", [2, 3])
 def test_an_evaluator_answers_by_what_two_samples_share(tile):
     """An absent group's zeros must not tell how long the other sample's share is."""
-    values, coded = evaluators_part(True)
+    values, coded = evaluators_part()
     a, b = values.astype(int)
     assert [held.tolist() for _, held in coded.parts] == [[True, True, False], [False, True, True]]
     grid = SymmetricGrid(3, tile)
@@ -453,27 +455,32 @@ def test_an_evaluator_answers_by_what_two_samples_share(tile):
             assert whole[r, 0, 2] == whole[r, 0, 0] == whole[r, 1, 1] == whole[r, 2, 2] == 0
 
 
-def test_evaluators_take_gaps_that_were_announced_alone():
+def test_evaluators_take_gaps_that_every_client_was_told_of_alone():
+    """A driver that announces them to some has no step by which the others allow them."""
+    for gaps in (None, "", "a", "b", "ac"):
+        with pytest.raises(DecodingError, match="columns must be shared by one client each"):
+            evaluators_part(gaps)
     with pytest.raises(DecodingError, match="columns must be shared by one client each"):
-        evaluators_part(False)
-    with pytest.raises(DecodingError, match="columns must be shared by one client each"):
-        evaluators_part(True, (0, 1, 1, 1))  # twice
+        evaluators_part("ab", (0, 1, 1, 1))  # twice
     with pytest.raises(DecodingError, match="must be shared out in one segment; the run asks for"):
-        evaluators_part(True, code=LagrangeCode(2, 1, 5))
+        evaluators_part(code=LagrangeCode(2, 1, 5))
     with pytest.raises(DecodingError, match="must be shared out in one segment"):
-        evaluators_part(True, hiding=HidingKey(np.zeros(32, "uint8")))
-    assert evaluators_part(True, (0, 1, 1, 0))[1].parts == ()  # there are none
-    for announced in ({}, {"gaps": "refuse"}, {"gaps": True}):
-        told = broken_rule(party.assemble, {"gaps": True}, Announced(announced))
-        assert told.startswith("'gaps' must be False, unless the run was announced with another")
-    for gaps in ("scale", "apart"):
-        assert broken_rule(party.assemble, {"gaps": True}, Announced({"gaps": gaps})) is None
+        evaluators_part(hiding=HidingKey(np.zeros(32, "uint8")))
+    assert evaluators_part("ab", (0, 1, 1, 0))[1].parts == ()  # there are none
+    step = f"{allow_gaps.__module__}.{allow_gaps.__name__}"
+    sends = frozenset({"client → client"})
+    use = StepUse(step, "client", sends, {"evaluators": frozenset({"caller"})})
+    for gaps, refused in (("refuse", True), (None, True), ("scale", False), ("apart", False)):
+        said = Protocol.of("OmniFC").refusal(use, {"split": "grid", "gaps": gaps})
+        assert (said is not None) == refused
+    names = {"evaluators": ["a", "z"]}
+    assert broken_rule(allow_gaps, names, Announced(clients=("a", "b"))) is not None
 
 
 def test_columns_and_new_samples_are_refused_beside_gaps():
     """Their distances to zeros would be lengths."""
-    _, coded = evaluators_part(True)
-    _, full = evaluators_part(True, (0, 1, 1, 0))
+    _, coded = evaluators_part()
+    _, full = evaluators_part("ab", (0, 1, 1, 0))
     how = {"start": 0, "stop": 2, "code": CODE, "system": SYSTEM, "evaluators": ["a", "b", "c"]}
     how["engine"] = "auto"
     with pytest.raises(DecodingError, match="have distances to each other in blocks of pairs"):

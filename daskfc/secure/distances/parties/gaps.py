@@ -1,5 +1,6 @@
 """Samples that lack columns: two of them are as far apart as what they share says, scaled."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,14 +8,8 @@ from numpy.typing import NDArray
 
 from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
-from daskfc.federation.steps.rules import Rule
-from daskfc.secure.distances.parties.messages import GapReport
-
-SCALED_AS_ANNOUNCED = Rule(
-    "False, unless the run was announced with another 'gaps' than 'refuse'",
-    lambda value, asked: not value or asked.parameters.get("gaps") in ("scale", "apart"),
-)
-"""Of whether an evaluator takes samples without all columns, whose distances tell those of some."""
+from daskfc.federation.steps.rules import some_clients, takes
+from daskfc.secure.distances.parties.messages import GapReport, GapsAllowed
 
 
 @dataclass(frozen=True)
@@ -33,6 +28,12 @@ class Gaps:
         """Return squared distances of what two samples share as if of all columns."""
         times = self.factors[np.ix_(self.kinds[rows], self.kinds[columns])]
         return np.where(times > 0, squares * times, self.report.far)
+
+
+@takes(evaluators=some_clients)
+def allow_gaps(*, evaluators: Sequence[str]) -> dict[str, GapsAllowed]:
+    """Tell evaluators that samples may lack columns, which was announced, or it is no step."""
+    return dict.fromkeys(evaluators, GapsAllowed(1))
 
 
 def gaps_of(

@@ -105,6 +105,16 @@ class GapReport(
         return told + f"; {self.apart:,} share none and are apart" * bool(self.apart)
 
 
+class GapsAllowed(
+    Message,
+    route="client → client",
+    reveals="to the evaluators that the client takes part where samples may lack columns",
+):
+    """A client's word, without which evaluators take no samples that lack columns."""
+
+    allowed: int  # 1
+
+
 class RowPositions(
     Message,
     route="server → client",

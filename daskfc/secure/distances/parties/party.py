@@ -30,10 +30,10 @@ from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_announced, by_message, some_clients, takes
 from daskfc.pairwise import SymmetricGrid
 from daskfc.secure.distances.parties.choice import AS_ANNOUNCED
-from daskfc.secure.distances.parties.gaps import SCALED_AS_ANNOUNCED
 from daskfc.secure.distances.parties.messages import (
     CodedDistances,
     CodedRows,
+    GapsAllowed,
     HidingKey,
     Landmarks,
     NearestApart,
@@ -315,21 +315,20 @@ class CodedDataset:
         return self.residues
 
 
-@takes(gaps=SCALED_AS_ANNOUNCED)
 def assemble(
     parts: Mapping[str, Sequence[CodedRows]],
     positions: RowPositions,
     hiding: HidingKey | None,
+    allowed: Mapping[str, GapsAllowed] | None = None,
     *,
     code: LagrangeCode,
     system: ResidueSystem,
-    gaps: bool = False,
     site: SiteRules = FREE,
 ) -> CodedDataset:
     """Put the shares of all clients, given in their order, into the canonical order.
 
     Clients of a group have the same columns of other samples; those of another one lie beside them.
-    With `gaps` samples may lack those of some groups.
+    Where all have `allowed` it, samples may lack those of some groups.
     """
     site.check_all(parts)  # of some clients, distances would be of their columns alone
     groups = positions.groups.tolist()
@@ -352,7 +351,8 @@ def assemble(
             seen.append(f"{name}:{share.start}:{share.fingerprint}".encode())
         begin = end
     lacking = any((times == 0).any() for times in held.values())
-    if any((times > 1).any() for times in held.values()) or (lacking and not gaps):
+    refused = allowed is None or not set(parts) <= set(allowed)
+    if any((times > 1).any() for times in held.values()) or (lacking and refused):
         raise DecodingError(
             "each sample's columns must be shared by one client each; the server told places that "
             "leave some empty, or fill them twice. Start the run again."

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
 from daskfc.secure.distances.parties import party, server
+from daskfc.secure.distances.parties.gaps import allow_gaps
 from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock, PublicPlan
 from daskfc.secure.distances.parties.server import Columns, RowPlan
 from daskfc.secure.distances.routes.streaming import AnswerStream
@@ -41,7 +42,7 @@ class Evaluation:
         self.dropped: dict[str, str] = {}
         self._federation, self._code = federation, code
         self._engine, self._hide_segments = engine, hide_segments
-        self._gaps = {"gaps": True} if gaps else {}
+        self._gaps = gaps
         self._hiding: PerClient[Sent] | None = None
         self._coded: PerClient[Local] | None = None
 
@@ -88,15 +89,19 @@ class Evaluation:
                 for name in self.names:
                     parts[name][client].append(shares[name][client])
         positions = federation.tell(server.row_positions, plan, clients=self.names)
+        allowed: list[PerClient[PerClient[Sent]]] = []
+        if self._gaps:
+            how: dict[str, Any] = {"receivers": self.names, "evaluators": self.names}
+            allowed.append(federation.exchange(allow_gaps, **how))
         return federation.on_clients(
             party.assemble,
             PerClient(parts),
             positions,
             self._hiding_at(self.names),
+            *allowed,
             clients=self.names,
             code=self._code,
             system=self.coding["system"],
-            **self._gaps,
         )
 
     def shares(
