@@ -364,7 +364,9 @@ def test_factors_are_those_of_each_pair(data):
     report = found.report
     assert (report.lacking, report.scaled, report.apart) == ((~held.all(1)).sum(), scaled, apart)
     assert report.share == pytest.approx(share, rel=1e-15)
-    assert report.far >= 36.0 / share  # farther than any scaled distance of norms up to 3
+    assert report.far == pytest.approx(
+        36.0 / share, rel=1e-12
+    )  # farther than any scaled distance of norms up to 3
     assert report.stretch == pytest.approx(1.0)  # by columns errors scale as distances do
     if apart:
         with pytest.raises(InvalidInput, match=f"{apart} pairs have none"):
