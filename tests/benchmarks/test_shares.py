@@ -17,7 +17,12 @@ from daskfc.federation import own_labels
 from daskfc.federation.steps.handles import results
 from daskfc.metrics import ari
 from daskfc.secure.shared import DensityClusters, Lloyd
-from daskfc.secure.three_parties import CentresOfShares, DensityOfShares, SharedComputation
+from daskfc.secure.three_parties import (
+    CentresOfShares,
+    DensityOfShares,
+    SharedComputation,
+    WholeRows,
+)
 from daskfc.testing.federation import stores_of
 
 N_CLIENTS, EPS = 4, 13
@@ -31,8 +36,8 @@ def blobs(n: int, d: int, k: int) -> np.ndarray:
     return np.rint(centres[random.integers(0, k, n)] + 9.6 * random.normal(size=(n, d)))
 
 
-def whole(data) -> np.ndarray:
-    return data.rows(0, data.n_samples).astype(np.int64)
+def whole(data) -> WholeRows:
+    return WholeRows(data.rows(0, data.n_samples).astype(np.int64))
 
 
 def row_of(what: str, X: np.ndarray, task, place: Path) -> tuple[dict, np.ndarray]:
@@ -77,7 +82,7 @@ def density(n: int, place: Path) -> dict:
 def centres(n: int, iterations: int, place: Path) -> dict:
     X = blobs(n, 16, 10)
     bits = int(np.abs(X).max()).bit_length()
-    task = CentresOfShares.drawn(Lloyd(n, 16, 10, bits, iterations), seed=0)
+    task = CentresOfShares(Lloyd(n, 16, 10, bits, iterations), seed=0)
     row, labels = row_of(f"k-means of {n:,}, {iterations} iterations", X, task, place)
     assert len(set(labels)) > 5
     return row
