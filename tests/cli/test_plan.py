@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from daskfc.secure.distances.sizing import memory
+from daskfc.federation.party import process_memory
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_what_a_run_would_refuse_is_exit_code_2(planned, monkeypatch):
         {"method": "ESFMC", "params": {"n_clusters": 3, "noise": noise, "incomplete": "align"}}
     )
     assert result.exit_code == 2
-    monkeypatch.setattr(memory, "USABLE", 0.8)
+    monkeypatch.setattr(process_memory, "USABLE", 0.8)
     tight = {"cluster": "local", "worker": {"memory_limit": "310MB"}}
     Path("c.yaml").write_text(yaml.safe_dump(tight), encoding="utf-8")
     result = planned(OMNIFC, "--cluster", "c.yaml")

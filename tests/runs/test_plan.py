@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits, load_iris
 
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.federation import Federation
+from daskfc.federation.party import process_memory
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.steps.calls import INJECTED
 from daskfc.runs import known_methods, make_estimator, plan, run
@@ -19,7 +20,7 @@ from daskfc.runs.planning.plan import PROCESS_BYTES, surely_below
 from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances import graphs
 from daskfc.secure.distances import stand_ins as distances_stand_ins
-from daskfc.secure.distances.sizing import memory, sizing
+from daskfc.secure.distances.sizing import sizing
 from daskfc.secure.prepare import Prepare
 from daskfc.stores import ClientStore, write_store
 from tests.test_every_method import model_of, rows_of
@@ -404,7 +405,7 @@ def test_a_plan_starts_nothing(storage, monkeypatch):
 
 
 def test_a_method_that_a_run_would_refuse(storage, monkeypatch):
-    monkeypatch.setattr(memory, "USABLE", 0.8)
+    monkeypatch.setattr(process_memory, "USABLE", 0.8)
     small = {"cluster": "local", "worker": {"memory_limit": "310MB"}}
     found = plan(
         {"method": "OmniFC", "params": {"n_clusters": 3}, "compare": ["k-FED"]},

@@ -72,7 +72,7 @@ class PartyOptions:
     `until` is in seconds since 1970, `bandwidth` in bytes a second, None for no limit. Only calls
     sealed with `driver_key` may hold code; a site's own party has None and runs installed steps
     only. A start's secrets depend on `secret` and on `nonce`, drawn here. `keep` is how many runs
-    have folders in `folder`, None for all.
+    have folders in `folder`, None for all; `memory` is the process's limit in bytes.
     """
 
     name: str
@@ -98,6 +98,7 @@ class PartyOptions:
     serial: int = 0
     files: SecurityFiles | None = None
     trusted: bool = False
+    memory: int | None = None
 
     def check_time(self) -> None:
         """Raise PolicyRefused when the run has lasted longer than the policy's ``runs.longest``."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from packaging.utils import canonicalize_name
 
-from daskfc.errors import ENDS_A_RUN, PolicyRefused, PrivacyError
+from daskfc.errors import ENDS_A_RUN, PolicyRefused, PrivacyError, ResourceRefused
 from daskfc.federation.party.options import PartyOptions
+from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.site import ANY_PART, BETWEEN_SITES, Policy, Refusal, SiteState, Smallest
@@ -104,6 +105,9 @@ class SiteRules:
 
     def check_store(self, url: str) -> None:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
+
+    def check_memory(self, n_bytes: int, what: str) -> None:
+        """Refuse (ResourceRefused) what takes more memory than there is beside the process."""
 
     def release(self, multiplier: float, label: str) -> None:
         """Count noise where it is made: messages with its multiplier then count no more."""
@@ -292,6 +296,16 @@ class PartyRules(SiteRules):
     def check_store(self, url: str) -> None:
         """Refuse a store that the policy's ``stores`` do not name."""
         self._ask(lambda: self.policy.check_store(url, self._options.store))
+
+    def check_memory(self, n_bytes: int, what: str) -> None:
+        """See `SiteRules`; the limit is that of the party's process."""
+        limit, needed = self._options.memory, PROCESS_BYTES + n_bytes
+        if limit is not None and not fits(needed, limit):
+            raise ResourceRefused(
+                f"{what} would take {needed / 1e9:.2f} GB of memory at {self._options.name!r}, "
+                f"more than its limit of {limit / 1e9:.2f} GB less a tenth. Nothing was sent; "
+                "raise its memory limit, or lower the number of samples."
+            )
 
     @property
     def smallest(self) -> Smallest:

@@ -131,7 +131,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         with contextlib.suppress(ValueError):  # not in the main thread
             # Ctrl-C reaches the whole terminal; the nanny ends this process in order.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self.party = Party(party)
+        self.party = Party(replace(party, memory=self.memory_manager.memory_limit or None))
         self._revoked = None if party.ca is None else Revoked(party.ca, party.serial)
         self.blocked_handlers = AllBut(_WORKER_OPEN)
         self.handlers["daskfc_describe"] = self.describe

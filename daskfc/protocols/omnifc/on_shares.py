@@ -17,13 +17,13 @@ from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
 from daskfc.federation.methods.samples import ClientLabels, LabelledSamples, own_new_labels
+from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import Announced, Rule, by_message, takes
 from daskfc.protocols.omnifc.clusters import cluster, labels_for
 from daskfc.secure.distances import RowPlan
 from daskfc.secure.distances.parties.party import describe_new
 from daskfc.secure.distances.routes.grids import choose_grid, place_of_samples
-from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 from daskfc.secure.shared import DensityClusters, Lloyd
 from daskfc.secure.shared.planes import unpacked
 from daskfc.secure.sums import Centre
@@ -214,9 +214,9 @@ def _is_announced(task: Task, asked: Announced) -> bool:
 
 
 @takes(task=Rule("the clustering that was announced", _is_announced))
-def begun(keys: RingKeys, shares: Shares, task: Task) -> Turn:
+def begun(keys: RingKeys, shares: Shares, task: Task, site: SiteRules = FREE) -> Turn:
     """Begin the announced task at a member."""
-    return steps.begun(keys, shares, task)
+    return steps.begun(keys, shares, task, site)
 
 
 class OnShares:

@@ -16,6 +16,7 @@ from daskfc.federation.driver.agreement import agree_on_pseudonyms
 from daskfc.federation.driver.opening import who_takes_part
 from daskfc.federation.identity.pseudonyms import Pseudonyms
 from daskfc.federation.messages.declaration import server_workers
+from daskfc.federation.party.process_memory import PROCESS_BYTES, USABLE, fits
 from daskfc.federation.planning.rehearsal import Assumption, Rehearsal
 from daskfc.federation.planning.sizes import NotRehearsed
 from daskfc.federation.planning.traffic import Network
@@ -28,7 +29,6 @@ from daskfc.runs.pipeline.methods import CheckedPipeline, check_pipeline
 from daskfc.runs.pipeline.parties import Progress, Source, locate
 from daskfc.runs.pipeline.promises import privacy_of
 from daskfc.runs.planning.rehearse import STAND_INS
-from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, USABLE, fits
 from daskfc.secure.prepare import PreparationWarning, Prepared
 from daskfc.stores import ClientStore, load_storage
 from daskfc.stores.store.together import number_of_samples

@@ -20,9 +20,9 @@ from daskfc.clustering.views.nearest import (
 )
 from daskfc.clustering.views.screening import Share, is_worthwhile
 from daskfc.federation import SERVER, Local, Message, PerClient, array
+from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
 from daskfc.secure.distances.secure_distances import SecureDistances
 from daskfc.secure.distances.sizing.landmark_memory import view_bytes
-from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
 
 Points: TypeAlias = np.ndarray | ExactPoints
 

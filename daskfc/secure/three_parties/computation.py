@@ -148,7 +148,7 @@ class SharedComputation:
             )
         here = {"members": self.members, "tag": uuid.uuid4().hex}
         try:
-            keys, x = self._shared(rows, here)
+            keys, x = self._shared(rows, task, here, n_samples)
             turn = self._federation.on_clients(
                 steps.begun_placing, fit, keys, x, clients=self.members
             )
@@ -195,17 +195,18 @@ class SharedComputation:
         raise AssertionError
 
     def _computed(self, rows: _Rows, task: Task, here: _Here) -> _Turns:
-        keys, x = self._shared(rows, here)
+        keys, x = self._shared(rows, task, here)
         turn = self._federation.on_clients(self._begin, keys, x, task, clients=self.members)
         return self._ended(turn, task.cost(2).rounds)
 
     def _shared(
-        self, rows: _Rows, here: _Here
+        self, rows: _Rows, task: Task, here: _Here, n_new: int | None = None
     ) -> tuple[PerClient[Local[steps.RingKeys]], PerClient[Local[steps.Shares]]]:
         """Return the members' new keys, and their shares of rows."""
         federation, members = self._federation, self.members
         others = PerClient({one: tuple(m for m in members if m != one) for one in members})
-        public = federation.exchange(steps.offered, **here, clients=members, receivers=others)
+        how = {"task": task, "n_new": n_new, **here}
+        public = federation.exchange(steps.offered, **how, clients=members, receivers=others)
         keys = federation.on_clients(steps.agreed, public, **here, clients=members)
         shared = federation.exchange(
             steps.cut_rows, rows, **here, clients=tuple(rows), receivers=members

@@ -68,12 +68,29 @@ def _name(tag: str, members: tuple[str, ...]) -> str:
     return hashlib.sha256(repr((tag, members)).encode()).hexdigest()[:32]
 
 
+@takes(task=a_task)
 def offered(
-    members: tuple[str, ...], tag: str, secret: SecretKey, party: str
+    task: Task,
+    members: tuple[str, ...],
+    tag: str,
+    secret: SecretKey,
+    party: str,
+    site: SiteRules = FREE,
+    n_new: int | None = None,
 ) -> dict[str, PublicKeys]:
-    """Send a public key for this computation to the two other members."""
+    """Send a public key to the two other members, for a computation that there is memory for."""
+    _check_memory(site, task, n_new)
     message = PublicKeys.of(_key_pair(secret, _name(tag, members)).public)
     return {member: message for member in members if member != party}
+
+
+def _check_memory(site: SiteRules, task: Task, n_new: int | None) -> None:
+    """Refuse a fit, or to place so many new samples, that the member's memory does not hold."""
+    n, d = task.shape
+    memory, what = task.memory, f"a computation on shares of {n:,} samples with {d} features"
+    if n_new is not None and not isinstance(task, NeighboursOfShares):
+        memory, what = task.memory_of_placing(n_new), f"placing {n_new:,} new samples by {what}"
+    site.check_memory(memory, what)
 
 
 def _key_pair(secret: SecretKey, tag: str) -> KeyPair:
@@ -231,8 +248,9 @@ class Turn:
 
 
 @takes(task=a_task)
-def begun(keys: RingKeys, shares: Shares, task: Task) -> Turn:
+def begun(keys: RingKeys, shares: Shares, task: Task, site: SiteRules = FREE) -> Turn:
     """Begin a program on this member's shares, up to its first words."""
+    _check_memory(site, task, None)
     x = shares.numbers
     if shares.new:
         raise PrivacyError(
@@ -250,7 +268,7 @@ def begun(keys: RingKeys, shares: Shares, task: Task) -> Turn:
     return Running(task.program(_party(keys, shares), x), task, keys.members, shares).turn(None)
 
 
-def begun_placing(fit: Turn, keys: RingKeys, shares: Shares) -> Turn:
+def begun_placing(fit: Turn, keys: RingKeys, shares: Shares, site: SiteRules = FREE) -> Turn:
     """Begin to place new samples by what a fit found that this member took part in."""
     run, x = fit.running, shares.numbers
     task, members = run.task, run.members
@@ -265,6 +283,7 @@ def begun_placing(fit: Turn, keys: RingKeys, shares: Shares) -> Turn:
             "the shares are not of new samples on the grid, from the point and for the members of "
             "the fit by which they would be placed. Nothing was sent; fit again."
         )
+    _check_memory(site, task, len(x))
     keys.once.hold_few("predictions on shares", keys.name.encode(), PREDICTIONS)
     program = task.placing(len(x)).fit(_party(keys, shares), x, fit.kept)
     return Running(program, task, members, shares).turn(None)

@@ -11,6 +11,7 @@ from daskfc.errors import DaskfcError, InvalidInput
 from daskfc.federation.steps.rules import Rule
 from daskfc.secure.shared import Bits, DensityClusters, Lloyd, Numbers, Party, Program, Seeding
 from daskfc.secure.shared.costs import Cost
+from daskfc.secure.shared.ordering import ByValue
 from daskfc.secure.shared.planes import WORD, n_words
 from daskfc.secure.shared.seeding import FRACTION_BITS
 from daskfc.seeds import generator
@@ -144,7 +145,16 @@ class _OnNeighbours:
 
 @dataclass(frozen=True)
 class DensityOfShares(_OnNeighbours):
-    """DBSCAN; noise is -1."""
+    """DBSCAN; noise is -1. Samples are put in an order of their values, so that labels hang on it.
+
+    What clients hold which samples, and where, changes no label.
+    """
+
+    @property
+    def order(self) -> ByValue:
+        """The order in which clusters are numbered, and a border sample's cluster is the first."""
+        one = self.clusters
+        return ByValue(one.n_samples, one.n_features, one.magnitude_bits, one.at_once)
 
     @property
     def n_planes(self) -> int:
@@ -159,12 +169,13 @@ class DensityOfShares(_OnNeighbours):
 
     def cost(self, passes: int) -> Cost:
         """Return rounds and words of the program, with so many passes of DBSCAN."""
-        return self.clusters.cost(passes)
+        return self.order.cost() + self.clusters.cost(passes)
 
     def program(self, party: Party, x: Numbers) -> Program[Found]:
         """Return planes (n_planes, words) of numbers of clusters, one sample a bit."""
+        x, places = yield from self.order.ordered(party, x)
         planes, core = yield from self.clusters.clustered(party, x)
-        return planes, (x, planes, core)
+        return (yield from self.order.put_back(party, planes, places)), (x, planes, core)
 
     def placing(self, n_samples: int) -> PlacedByDensity:
         """Return what finds the clusters of new samples: those of core samples near them."""

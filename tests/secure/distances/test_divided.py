@@ -14,6 +14,7 @@ from daskfc.coding import ENGINES, LagrangeCode, ResidueSystem, SecretKey, coded
 from daskfc.errors import DecodingError
 from daskfc.federation import Federation
 from daskfc.federation.messages.declaration import check_message
+from daskfc.federation.party.process_memory import PROCESS_BYTES
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.protocols import OmniFC
@@ -22,7 +23,7 @@ from daskfc.secure.distances import SecureDistances, choose_code
 from daskfc.secure.distances.parties import server
 from daskfc.secure.distances.parties.messages import CodedDistances
 from daskfc.secure.distances.routes import divided, streaming
-from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, Workload, needs
+from daskfc.secure.distances.sizing.memory import Workload, needs
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import stores_of
 from tests.federation.test_recovery import kill

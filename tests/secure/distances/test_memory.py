@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import InvalidInput, ResourceRefused
+from daskfc.federation.party.process_memory import PROCESS_BYTES, USABLE
 from daskfc.pairwise import DistanceTiles, NeighbourTiles, RadiusTiles, SymmetricGrid
 from daskfc.secure.distances.sizing.landmark_memory import landmark_needs, view_bytes
 from daskfc.secure.distances.sizing.memory import (
     COMFORT,
     NOBODY,
-    PROCESS_BYTES,
-    USABLE,
     Reader,
     Workload,
     check,

@@ -8,8 +8,15 @@ from scipy.stats import chi2
 from sklearn.cluster import DBSCAN
 
 from daskfc.coding import SecretKey
-from daskfc.errors import DecodingError, InvalidInput, PolicyRefused, PrivacyError
+from daskfc.errors import (
+    DecodingError,
+    InvalidInput,
+    PolicyRefused,
+    PrivacyError,
+    ResourceRefused,
+)
 from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.process_memory import PROCESS_BYTES
 from daskfc.federation.party.site_rules import OnceOnly, PartyRules, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.secure.shared import DensityClusters, Lloyd, Numbers, put_together
@@ -58,7 +65,7 @@ class Site(SiteRules):
 def three(tag="t", rows=ROWS, once=None, **how):
     """Return secrets, keys and shares of three members, whose memory of tags may be given."""
     secrets = {one: SecretKey.from_os() for one in MEMBERS}
-    offers = {one: offered(MEMBERS, tag, secrets[one], one) for one in MEMBERS}
+    offers = {one: offered(TASK, MEMBERS, tag, secrets[one], one) for one in MEMBERS}
     got = {one: {by: offers[by][one] for by in MEMBERS if by != one} for one in MEMBERS}
     keys = {one: agreed(got[one], MEMBERS, tag, secrets[one], one) for one in MEMBERS}
     if once is not None:
@@ -79,7 +86,9 @@ def test_neighbours_have_a_key_in_common_and_another_in_each_computation():
     assert len({key.before.to_bytes() for key in keys.values()}) == 3
     assert len({key.start for key in keys.values()}) == 1
     secret = SecretKey.from_os()
-    one, same, other = (offered(MEMBERS, tag, secret, "a")["b"].keys.tolist() for tag in "ttu")
+    one, same, other = (
+        offered(TASK, MEMBERS, tag, secret, "a")["b"].keys.tolist() for tag in "ttu"
+    )
     assert one == same != other
 
 
@@ -88,7 +97,7 @@ def test_neighbours_have_a_key_in_common_and_another_in_each_computation():
 )
 def test_keys_of_others_than_two_members_are_refused(members):
     secret = SecretKey.from_os()
-    key = offered(MEMBERS, "t", secret, "b")["a"]
+    key = offered(TASK, MEMBERS, "t", secret, "b")["a"]
     with pytest.raises(PrivacyError, match="computes on shares with two others of a, b"):
         agreed({"b": key}, members, "t", secret, "a")
 
@@ -120,6 +129,26 @@ def test_a_program_begins_once():
     for shares in (x["a"], replace(x["a"], numbers=x["a"].numbers + 1)):
         with pytest.raises(PrivacyError, match=r"the streams of .* were used for another content"):
             begun(keys["a"], shares, TASK)
+
+
+def test_a_member_refuses_what_its_memory_does_not_hold_before_it_sends_anything(tmp_path):
+    """From the announced sizes, whatever the coordinator foresaw; and again where a task begins."""
+    secret, tight = SecretKey.from_os(), TASK.memory + PROCESS_BYTES
+    options = PartyOptions(name="a", role="client", scratch=str(tmp_path))
+    small, large = (PartyRules(replace(options, memory=m)) for m in (tight, tight + tight // 9))
+    _, keys, x = three()
+    offered(TASK, MEMBERS, "t", secret, "a", large)
+    with pytest.raises(ResourceRefused, match="GB of memory at 'a', more than its limit"):
+        offered(TASK, MEMBERS, "t", secret, "a", small)
+    with pytest.raises(ResourceRefused, match="shares of 6 samples with 2 features would take"):
+        begun(keys["a"], x["a"], TASK, small)
+    begun(keys["a"], x["a"], TASK, large)
+    with pytest.raises(ResourceRefused, match="placing 50,000,000 new samples by a computation on"):
+        offered(TASK, MEMBERS, "t", secret, "a", large, 50_000_000)
+    once, fit = a_fit()
+    _, keys, new = three("new", NEW, once, new=True)
+    with pytest.raises(ResourceRefused, match=f"placing {len(NEW)} new samples by"):
+        begun_placing(fit["a"], keys["a"], new["a"], small)
 
 
 def test_messages_of_another_computation_are_refused():
@@ -197,21 +226,6 @@ def test_a_site_performs_its_own_programs_only(step, task):
     members = {} if step is begun else {"members": MEMBERS}
     assert broken_rule(step, {"task": TASK, **members}, announced) is None
     assert "'task' must be" in broken_rule(step, {"task": task, **members}, announced)
-
-
-@pytest.mark.parametrize("changes", [{"n_clusters": 7}, {"at_once": 1 << 40}])
-def test_a_task_holds_together(changes):
-    with pytest.raises(InvalidInput, match="k-means on shares needs no more clusters than"):
-        replace(TASK, lloyd=replace(TASK.lloyd, **changes))
-    with pytest.raises(InvalidInput, match="'at_once' of DBSCAN on shares"):
-        DensityOfShares(DensityClusters(6, 2, 8, 1, 1, at_once=1 << 40))
-
-
-def test_candidates_follow_from_the_seed_alone():
-    same, other = CentresOfShares(TASK.lloyd, 0), CentresOfShares(TASK.lloyd, 1)
-    assert (same.candidates, same.seeding) == (TASK.candidates, TASK.seeding)
-    assert other.seeding != TASK.seeding
-    assert sorted(TASK.candidates) == list(range(6))
 
 
 def test_members_compute_on_rows_of_all_clients(tmp_path):

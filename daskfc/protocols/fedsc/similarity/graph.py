@@ -17,7 +17,7 @@ from daskfc.clustering.views.largest_products import RoundedRows, Screened
 from daskfc.clustering.views.order import Order, order_of_points
 from daskfc.clustering.views.screening import Share, is_worthwhile
 from daskfc.federation import SERVER, Federation, Local, Message, PerClient, array
-from daskfc.secure.distances.sizing.memory import PROCESS_BYTES, fits
+from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
 
 log = logging.getLogger("daskfc.protocols")
 

@@ -3,7 +3,8 @@
 Letters: n samples, d features, l segments, r primes, K answers, k' = ceil(d / l).
 """
 
-from daskfc.secure.distances.sizing.memory import NOBODY, PROCESS_BYTES, Needs, Reader
+from daskfc.federation.party.process_memory import PROCESS_BYTES
+from daskfc.secure.distances.sizing.memory import NOBODY, Needs, Reader
 
 _SCREEN = 400_000_000  # ours: a block of scores in float32, rows for it, pairs of a part of it
 _PANELS = 64_000_000  # ours: rows of distances, 16 MiB, in a few copies

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 
 from daskfc.checks import Constraint, check_params, integer, one_of, optional
 from daskfc.errors import InvalidInput, ResourceRefused
+from daskfc.federation.party.process_memory import PROCESS_BYTES, USABLE, fits
 from daskfc.pairwise.grid import SymmetricGrid
 
-# Resident memory of a worker that has loaded what steps import and compile: 249 MB measured, 270
-# after a fit (Python 3.11, Linux).
-PROCESS_BYTES = 280_000_000
-USABLE = 1 / 1.1  # of a limit: fits take up to a tenth more than is foreseen (docs/memory.md)
 COMFORT = 0.6  # of a limit, for tiles that are chosen by what is free
 LARGEST_TILE = 2048  # 4.2 million pairs a task; larger ones save no time and cost memory
 SMALLEST_TILE = 64  # below it a round trip through the scheduler costs more than the block
@@ -189,11 +186,6 @@ def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], in
 
 def _gb(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:.2f} GB"
-
-
-def fits(needed: int, limit: int | None) -> bool:
-    """Return whether so many bytes are within `USABLE` of a limit; None is no limit."""
-    return limit is None or needed <= USABLE * limit
 
 
 def check(

@@ -8,19 +8,18 @@ import numpy as np
 from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.federation import SERVER, Federation
+from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
 from daskfc.secure.distances.parties import server
 from daskfc.secure.distances.routes.columns import entry_bytes
 from daskfc.secure.distances.routes.evaluation import WINDOW
 from daskfc.secure.distances.sizing.landmark_memory import landmark_needs, view_bytes
 from daskfc.secure.distances.sizing.memory import (
     NOBODY,
-    PROCESS_BYTES,
     Needs,
     Reader,
     Workload,
     check,
     choose_tile,
-    fits,
     needs,
 )
 
