@@ -85,7 +85,8 @@ class TestAtSites:
         short = {"n_features": 8, "iterations": 2, "random_state": 0}
         recovering = {"clustering": "sums", "averaging": "recovering", "patience_s": 5.0}
         kernel = FederatedKernelKMeans(2, **short, **recovering)
-        shared = FedSC(2, n_init=2, averaging="shared", patience_s=5.0, random_state=0)
+        named = {"averaging": "shared", "aggregators": (connected.clients[1], connected.clients[2])}
+        shared = FedSC(2, n_init=2, patience_s=5.0, random_state=0, **named)
         for model in (
             FedSC(2, n_init=2, random_state=0),
             OmniFC(2, random_state=0),

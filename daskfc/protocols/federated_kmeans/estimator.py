@@ -1,6 +1,6 @@
 """FederatedKMeans: the estimator, which runs `daskfc.secure.kmeans` on the clients' samples."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from daskfc.federation.methods.samples import Labelled, NewStores
 from daskfc.privacy import asked_noise, multiplier_of_each
 from daskfc.protocols.federated_kmeans import party, priors
 from daskfc.secure.kmeans import Clusters, StartedNoise, open_kmeans
-from daskfc.secure.sums import KINDS, Aggregation, check_maskers, open_sum
+from daskfc.secure.sums import AGGREGATORS, KINDS, Aggregation, check_maskers, open_sum
 from daskfc.secure.sums.few import LARGEST_COUNT
 
 LLOYD_ROUNDS = 50  # ours: at most; a dozen come to rest where clusters do not overlap
@@ -54,6 +54,9 @@ class FederatedKMeans(FederatedClusterer):
         Whether a sample's label counts how often each cluster occurs at its client, beside its
         distances: better where clients have different clusters, and the nearest centre where they
         are alike. Not with `noise`.
+    aggregators : sequence of str, optional
+        Who holds the masks with ``averaging="shared"``: two clients or more, and more than may
+        collude; by default the first by name.
     n_colluding : int
         Clients that may collude with the server.
     allow_few : bool
@@ -123,6 +126,7 @@ class FederatedKMeans(FederatedClusterer):
     averaging: str = param(one_of(*KINDS), default="masked")
     noise: Mapping[str, Any] | None = param(NOISE, default=None)
     client_priors: bool = param(boolean(), default=False)
+    aggregators: Sequence[str] | None = param(AGGREGATORS, default=None)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
     patience_s: float = param(real(above=0), default=10.0)
@@ -148,6 +152,7 @@ class FederatedKMeans(FederatedClusterer):
             n_colluding=self.n_colluding,
             allow_few=self.allow_few,
             patience_s=self.patience_s,
+            aggregators=self.aggregators,
         )
         sums.prepare()
         if noise is not None:

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from daskfc.protocols.federated_mixture.messages import Mixture, MixtureUnits
 from daskfc.secure.kmeans import KMeansOnSums, KMeansPlan
 from daskfc.secure.prepare import steps
 from daskfc.secure.prepare.moments import ColumnMoments
-from daskfc.secure.sums import KINDS, Aggregation, check_maskers, open_sum
+from daskfc.secure.sums import AGGREGATORS, KINDS, Aggregation, check_maskers, open_sum
 
 
 class FederatedGaussianMixture(FederatedClusterer):
@@ -40,6 +41,9 @@ class FederatedGaussianMixture(FederatedClusterer):
         Whether the server sees only sums; only sums even if clients leave during a round, where
         all clients hold shares of keys, or two clients hold all masks ("shared": the server must
         not collude with both); or every client's part of the sums.
+    aggregators : sequence of str, optional
+        Who holds the masks with ``averaging="shared"``: two clients or more, and more than may
+        collude; by default the first by name.
     n_colluding : int
         Clients that may collude with the server.
     allow_few : bool
@@ -112,6 +116,7 @@ class FederatedGaussianMixture(FederatedClusterer):
     tol: float = param(real(low=0), default=1e-3)
     max_iter: int = param(integer(low=1), default=100)
     averaging: str = param(one_of(*KINDS), default="masked")
+    aggregators: Sequence[str] | None = param(AGGREGATORS, default=None)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
     patience_s: float = param(real(above=0), default=10.0)
@@ -129,6 +134,7 @@ class FederatedGaussianMixture(FederatedClusterer):
             n_colluding=self.n_colluding,
             allow_few=self.allow_few,
             patience_s=self.patience_s,
+            aggregators=self.aggregators,
         )
         sums.prepare()
         plan = server.MixturePlan(self.covariance, self.reg_covar, self.tol, self.max_iter)

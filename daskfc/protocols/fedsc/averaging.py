@@ -1,7 +1,7 @@
 """FedSC, Stage I: rounds of local steps and averaging (Algorithm 1), which can be resumed."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -26,6 +26,7 @@ class AveragingSettings:
     participation: float
     weighting: str
     averaging: str
+    aggregators: Sequence[str] | None
     tolerance: float
     n_colluding: int
     allow_few: bool
@@ -61,6 +62,7 @@ def secure_sums(
         n_colluding=settings.n_colluding,
         allow_few=settings.allow_few,
         patience_s=settings.patience_s,
+        aggregators=settings.aggregators,
     )
 
 

@@ -42,7 +42,7 @@ from daskfc.protocols.fedsc.privacy.noise import (
 from daskfc.protocols.fedsc.similarity.coded import CodedSimilarity, choose_coded
 from daskfc.protocols.fedsc.similarity.similarities import Fitted, SimilarityClustering, predict_new
 from daskfc.protocols.fedsc.start import Start, keep
-from daskfc.secure.sums import KINDS, check_maskers
+from daskfc.secure.sums import AGGREGATORS, KINDS, check_maskers
 from daskfc.stores import ClientStore
 
 _STARTED = {
@@ -130,6 +130,9 @@ class FedSC(FederatedClusterer):
         Rounds end when the dictionary changes by less, relative to its norm.
     n_init : int
         Starts of k-means on the embedding.
+    aggregators : sequence of str, optional
+        Who holds the masks with ``averaging="shared"``: two clients or more, and more than may
+        collude; by default the first by name.
     n_colluding : int
         Clients that may collude with the server, for secure sums.
     allow_few : bool
@@ -203,6 +206,7 @@ class FedSC(FederatedClusterer):
     diagnostics: bool = param(boolean(), default=False)
     tolerance: float = param(real(low=0), default=0.0)
     n_init: int = param(integer(low=1), default=50)
+    aggregators: Sequence[str] | None = param(AGGREGATORS, default=None)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
     patience_s: float = param(real(above=0), default=10.0)

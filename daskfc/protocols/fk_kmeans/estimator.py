@@ -29,7 +29,14 @@ from daskfc.protocols.fk_kmeans.settings import (
 )
 from daskfc.protocols.fk_kmeans.uncompressed import Uncompressed
 from daskfc.secure.kmeans import LloydNoise, open_kmeans
-from daskfc.secure.sums import KINDS, Aggregation, agree_on_centre, check_maskers, open_sum
+from daskfc.secure.sums import (
+    AGGREGATORS,
+    KINDS,
+    Aggregation,
+    agree_on_centre,
+    check_maskers,
+    open_sum,
+)
 from daskfc.secure.sums.interpoint import agree_on_width
 
 log = logging.getLogger("daskfc.protocols")
@@ -82,6 +89,9 @@ class FederatedKernelKMeans(FederatedClusterer):
         and clustering "sums", so that nothing else about the data is revealed.
     tolerance : float
         Iterations end when the estimate changes by less, relative to its Frobenius norm.
+    aggregators : sequence of str, optional
+        Who holds the masks with ``averaging="shared"``: two clients or more, and more than may
+        collude; by default the first by name.
     n_colluding : int
         Clients that may collude with the server.
     allow_few : bool
@@ -159,6 +169,7 @@ class FederatedKernelKMeans(FederatedClusterer):
     averaging: str = param(one_of(*KINDS), default="masked")
     noise: Mapping[str, Any] | None = param(NOISE, default=None)
     tolerance: float = param(real(low=0), default=0.0)
+    aggregators: Sequence[str] | None = param(AGGREGATORS, default=None)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
     patience_s: float = param(real(above=0), default=10.0)
@@ -210,6 +221,7 @@ class FederatedKernelKMeans(FederatedClusterer):
             n_colluding=self.n_colluding,
             allow_few=self.allow_few,
             patience_s=self.patience_s,
+            aggregators=self.aggregators,
         )
         with self._stage(federation, "planning"):
             planned, done = self._planned(federation, sums, noise)

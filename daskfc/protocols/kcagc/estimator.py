@@ -3,9 +3,9 @@
 import itertools
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -32,7 +32,13 @@ from daskfc.protocols.kcagc.maths.landmark_lloyd import tells_as_much
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings
 from daskfc.protocols.kcagc.messages import Intersections, LloydProgress, LocalClusters
 from daskfc.protocols.kcagc.placed import Placed, dimensions, scalars_a_round
-from daskfc.secure.sums import MaskedSum, SharedSum, check_maskers
+from daskfc.secure.sums import (
+    AGGREGATORS,
+    MaskedSum,
+    SharedSum,
+    check_aggregators,
+    check_maskers,
+)
 from daskfc.stores import ClientStore
 
 _Sum: TypeAlias = MaskedSum | SharedSum
@@ -93,6 +99,9 @@ class KCAGC(FederatedClusterer):
     averaging : {"masked", "shared"}
         Whether masks that hide what is summed are between neighbours, or held by two participants
         for all, which takes less of many; the server must not collude with both of these.
+    aggregators : sequence of str, optional
+        Who holds the masks with ``averaging="shared"``: two or more, and more than may
+        collude; by default the first by name.
     n_colluding : int
         Participants that may collude with the server.
     allow_few : bool
@@ -160,6 +169,7 @@ class KCAGC(FederatedClusterer):
     n_local_init: int = param(integer(low=1), default=10)
     n_refine: int = param(integer(low=0), default=1)
     averaging: str = param(one_of("masked", "shared"), default="masked")
+    aggregators: Sequence[str] | None = param(AGGREGATORS, default=None)
     n_colluding: int = param(integer(low=0), default=0)
     allow_few: bool = param(boolean(), default=False)
 
@@ -283,20 +293,13 @@ class KCAGC(FederatedClusterer):
 
     def _sums(self, federation: Federation, clients: tuple[str, ...]) -> _Sum:
         """Return how arrays of some participants are summed: of all, as each has other columns."""
+        how: dict[str, Any] = {"clients": clients, "allow_few": self.allow_few}
+        how["n_colluding"] = self.n_colluding
+        check_aggregators(self.aggregators, self.averaging, self.n_colluding, federation.clients)
         if self.averaging == "masked":
-            return MaskedSum(
-                federation,
-                clients=clients,
-                n_colluding=self.n_colluding,
-                allow_few=self.allow_few,
-            )
-        return SharedSum(
-            federation,
-            clients=clients,
-            threshold=len(clients),
-            n_colluding=self.n_colluding,
-            allow_few=self.allow_few,
-        )
+            return MaskedSum(federation, **how)
+        named = self.aggregators
+        return SharedSum(federation, threshold=len(clients), aggregators=named, **how)
 
     def _settings(self, n_clusters: int, n_init: int, max_iter: int) -> LloydSettings:
         return LloydSettings(

@@ -12,15 +12,16 @@ Messages    PublicKeys   client ↔ aggregator   once
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask
 from daskfc.errors import DeadlineError, DecodingError, PrivacyError
-from daskfc.federation import Local, PerClient, Sent
+from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Rule, some_clients, takes
 from daskfc.secure.sums.masked import PairKeys, add_up, mask_key, masked_part
@@ -29,18 +30,20 @@ from daskfc.secure.sums.recovering import EnduringSum
 from daskfc.secure.sums.total import OwnParts, Total
 
 
-def aggregators_of(clients: tuple[str, ...], n_colluding: int) -> tuple[str, ...]:
-    """Return who holds the masks: the first by name, whatever order a caller gives."""
-    return tuple(sorted(clients)[: max(2, n_colluding + 1)])
+def aggregators_of(
+    clients: tuple[str, ...], n_colluding: int, named: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Return who holds the masks: the named ones of the clients, then the first by name."""
+    first = sorted(clients, key=lambda one: (one not in (named or ()), one))
+    return tuple(sorted(first[: max(2, n_colluding + 1, len(set(named or ()) & set(clients)))]))
 
 
-def _partners(clients: tuple[str, ...], n_colluding: int) -> dict[str, tuple[str, ...]]:
+def _partners(clients: tuple[str, ...], those: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return to whom each client sends its key: aggregators to all, the others to these.
 
     Aggregators send themselves one too: all clients then derive keys from as many messages, which
     is in the digest of what they were told.
     """
-    those = aggregators_of(clients, n_colluding)
     return {one: clients if one in those else those for one in clients}
 
 
@@ -110,8 +113,7 @@ class SharedSum(EnduringSum):
     federation : Federation
         In a run.
     clients : sequence of str, optional
-        The clients that take part; by default all. The first by name, one more than may collude
-        and two at least, are `aggregators`, which must stay to the end.
+        The clients that take part; by default all.
     threshold : int, optional
         Clients that must remain in a sum, 2 more than may collude at least; two thirds of all,
         rounded up, by default. With all clients as threshold, no sum waits for stragglers.
@@ -121,6 +123,9 @@ class SharedSum(EnduringSum):
         Seconds to wait for stragglers once a threshold of clients has answered.
     allow_few : bool
         Allow fewer than two honest clients, whose arrays are then revealed.
+    aggregators : sequence of str, optional
+        Who holds the masks of all, and must stay to the end: one more than may collude and two at
+        least. By default, and where fewer of these take part, the first by name.
 
     Raises
     ------
@@ -152,6 +157,12 @@ class SharedSum(EnduringSum):
     ...     return SharedSum(federation).sum(parts)
     """
 
+    def __init__(
+        self, federation: Federation, *, aggregators: Sequence[str] | None = None, **how: Any
+    ) -> None:
+        super().__init__(federation, **how)
+        self._named = None if aggregators is None else list(aggregators)
+
     _public: PerClient[PerClient[Sent[PublicKeys]]] | None = None
     _keys: PerClient[Local[ShareKeys]] | None = None
     _held: PerClient[Local[ShareKeys]] | None = None  # by aggregators: of all clients
@@ -159,15 +170,15 @@ class SharedSum(EnduringSum):
     @property
     def aggregators(self) -> tuple[str, ...]:
         """The clients that hold the masks of all."""
-        return aggregators_of(self.clients, self._n_colluding)
+        return aggregators_of(self.clients, self._n_colluding, self._named)
 
     def prepare(self) -> None:
         """Have clients and aggregators exchange keys; see `Aggregation`."""
         if self._public is None:
-            graph = self.clients, self._n_colluding
-            near = PerClient(_partners(*graph))
-            exchange = self._federation.exchange
-            self._public = exchange(offered, *graph, clients=self.clients, receivers=near)
+            near = PerClient(_partners(self.clients, self.aggregators))
+            clients, how = self.clients, (self.clients, self._n_colluding)
+            exchange, named = self._federation.exchange, self._named
+            self._public = exchange(offered, *how, named=named, clients=clients, receivers=near)
 
     def _sum(self, parts: OwnParts, max_abs: float) -> Local[Total]:
         federation, keys = self._federation, self._agreed()
@@ -202,8 +213,9 @@ class SharedSum(EnduringSum):
             how, those = (self.clients, self._n_colluding, self.threshold), self.aggregators
             near = PerClient({one: public[one].only(those) for one in members})
             on_clients = self._federation.on_clients
-            self._keys = on_clients(agreed, near, *how, clients=members)
-            self._held = on_clients(agreed, public.only(those), *how, clients=those)
+            named, held = self._named, public.only(those)
+            self._keys = on_clients(agreed, near, *how, named=named, clients=members)
+            self._held = on_clients(agreed, held, *how, named=named, clients=those)
         return self._keys
 
     def _with_keys(
@@ -231,11 +243,16 @@ class SharedSum(EnduringSum):
 
 
 def offered(
-    members: tuple[str, ...], n_colluding: int, secret: SecretKey, party: str
+    members: tuple[str, ...],
+    n_colluding: int,
+    secret: SecretKey,
+    party: str,
+    named: Sequence[str] | None = None,
 ) -> dict[str, PublicKeys]:
     """Send the client's public key to the aggregators, and an aggregator's to all clients."""
     message = PublicKeys.of(KeyPair(secret.derive("aggregators")).public)
-    return dict.fromkeys(_partners(members, n_colluding)[party], message)
+    those = aggregators_of(members, n_colluding, named)
+    return dict.fromkeys(_partners(members, those)[party], message)
 
 
 _as_many_colluding = Rule(
@@ -243,9 +260,14 @@ _as_many_colluding = Rule(
     lambda value, asked: value >= asked.n_colluding,
 )
 """Fewer would have fewer aggregators."""
+_as_announced = Rule(
+    "the 'aggregators' that were announced",
+    lambda value, asked: list(value or ()) == list(asked.parameters.get("aggregators") or ()),
+)
+"""Two who collude with the server would open every array."""
 
 
-@takes(members=some_clients, n_colluding=_as_many_colluding)
+@takes(members=some_clients, n_colluding=_as_many_colluding, named=_as_announced)
 def agreed(
     public: Mapping[str, PublicKeys],
     members: tuple[str, ...],
@@ -254,10 +276,11 @@ def agreed(
     secret: SecretKey,
     party: str,
     site: SiteRules = FREE,
+    named: Sequence[str] | None = None,
 ) -> ShareKeys:
     """Derive the keys shared with each partner; raise PrivacyError for keys of other clients."""
-    those = aggregators_of(members, n_colluding)
-    if not set(those) <= set(public) <= set(_partners(members, n_colluding)[party]):
+    those = aggregators_of(members, n_colluding, named)
+    if not set(those) <= set(public) <= set(_partners(members, those)[party]):
         raise PrivacyError(
             f"client {party!r} got the keys of {', '.join(sorted(public)) or 'nobody'}, where "
             f"{', '.join(those)} hold the masks of {len(members)} clients. Nothing was sent; start "

@@ -271,12 +271,14 @@ def test_a_noisy_fit_that_broke_off_does_not_release_again(federation, monkeypat
 
 
 def test_masks_that_two_hold_change_nothing(once):
-    masked, shared = once(averaging="masked"), once(averaging="shared")
+    named = ("client-2", "client-3")
+    masked, shared = once(averaging="masked"), once(averaging="shared", aggregators=named)
     np.testing.assert_array_equal(masked.labels_, shared.labels_)
     np.testing.assert_array_equal(masked.feature_weights_, shared.feature_weights_)
     assert masked.sum_error_bound_ == shared.sum_error_bound_
     told = {row.message for row in shared.ledger_} - {row.message for row in masked.ledger_}
     assert told == {"Arrivals", "MaskSum"}
+    assert {row.sender for row in shared.ledger_ if row.message == "MaskSum"} == {*named}
 
 
 def test_a_client_that_sleeps_through_an_iteration_is_left_out_of_it(federation, once, monkeypatch):

@@ -29,7 +29,7 @@ class Answering:
         self.refused = refused  # raised where somebody is waited for a while
         self.asked, self.exchanged, self.waited, self.cancelled = [], [], [], []
 
-    def on_clients(self, step, *arguments, clients):
+    def on_clients(self, step, *arguments, clients, **given):
         return PerClient({name: Answer() for name in clients})
 
     def on_client(self, client, step, *arguments):
@@ -46,7 +46,7 @@ class Answering:
         self.asked.append((step, arguments))
         return Answer()
 
-    def exchange(self, step, *arguments, clients, receivers):
+    def exchange(self, step, *arguments, clients, receivers, **given):
         self.exchanged.append((step, copy.deepcopy(arguments)))
         return PerClient({r: PerClient({s: Answer() for s in clients}) for r in receivers})
 

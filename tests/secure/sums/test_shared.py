@@ -14,7 +14,7 @@ from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import OnceOnly, PartyRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.privacy import with_noise_share
-from daskfc.secure.sums import SharedSum
+from daskfc.secure.sums import SharedSum, open_sum
 from daskfc.secure.sums.masked import masked_part, masked_total
 from daskfc.secure.sums.messages import Arrivals
 from daskfc.secure.sums.shared import (
@@ -37,17 +37,17 @@ TOLD = b"alike"
 class Clients:
     """Five clients, of which the first two or more are aggregators."""
 
-    def __init__(self, n_colluding=0, threshold=3, secrets=None, names=NAMES):
+    def __init__(self, n_colluding=0, threshold=3, secrets=None, names=NAMES, named=None):
         self.secrets = secrets or {name: SecretKey.from_os() for name in names}
-        self.aggregators = aggregators_of(names, n_colluding)
-        graph = names, n_colluding
-        sent = {name: offered(*graph, self.secrets[name], name) for name in names}
+        self.aggregators = aggregators_of(names, n_colluding, named)
+        graph, how = (names, n_colluding), {"named": named}
+        sent = {name: offered(*graph, self.secrets[name], name, **how) for name in names}
         self.public = {
             name: {other: sent[other][name] for other in names if name in sent[other]}
             for name in names
         }
         self.keys = {
-            name: agreed(self.public[name], *graph, threshold, self.secrets[name], name)
+            name: agreed(self.public[name], *graph, threshold, self.secrets[name], name, **how)
             for name in names
         }
 
@@ -113,6 +113,45 @@ def test_there_are_no_fewer_aggregators_than_were_announced():
         assert (told is None) == allowed
     unannounced = Announced(clients=NAMES)
     assert broken_rule(agreed, {"members": NAMES, "n_colluding": 0}, unannounced) is None
+
+
+def test_aggregators_are_those_that_were_announced():
+    """Else a submitter would have two of its own hold the masks."""
+    named, given = ["client-5", "client-3"], {"members": NAMES, "n_colluding": 0}
+    asked = Announced({"aggregators": named}, clients=NAMES)
+    assert broken_rule(agreed, {**given, "named": named}, asked) is None
+    for other in (None, named[:1], ["client-1", "client-2"]):
+        assert "'aggregators' that were announced" in broken_rule(
+            agreed, {**given, "named": other}, asked
+        )
+    assert "'aggregators'" in broken_rule(agreed, given, asked)
+    assert "'aggregators'" in broken_rule(agreed, {**given, "named": named}, Announced({}, NAMES))
+
+
+def test_named_aggregators_hold_the_masks_of_all(parts):
+    named = ("client-3", "client-5")
+    clients = Clients(named=named)
+    assert clients.aggregators == named
+    found = clients.total(clients.send(parts))
+    np.testing.assert_allclose(
+        found.values, np.sum(list(parts.values()), axis=0), rtol=0, atol=1e-14
+    )
+    assert aggregators_of(NAMES[:3], 1, named) == ("client-1", "client-3")  # who take part
+    assert aggregators_of(NAMES, 0, NAMES[2:]) == NAMES[2:]
+    assert SharedSum(Answering(), aggregators=named).aggregators == named
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "n_colluding", "match"),
+    [
+        (NAMES[:2], "masked", 0, "with averaging='shared' alone; got 'masked'"),
+        (("client-1", "client-9"), "shared", 0, "must be clients; there is no 'client-9'"),
+        (NAMES[:2], "shared", 2, "more than the 2 clients that may collude"),
+    ],
+)
+def test_aggregators_that_hold_nothing_back_are_refused(names, kind, n_colluding, match):
+    with pytest.raises(InvalidInput, match=match):
+        open_sum(Answering(), kind, n_colluding=n_colluding, aggregators=names)
 
 
 def colluders_of(n_colluding):
