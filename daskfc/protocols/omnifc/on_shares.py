@@ -178,7 +178,7 @@ def whole_rows(
                 "fit. Start the run again; leave new samples out that lie farther than its own."
             )
         found[start : start + len(rows)] = rows
-    return WholeRows(found, grid.scale, point)
+    return WholeRows(found, grid.scale, point, bits=grid.bits)
 
 
 @takes(centre=by_message, grid=Rule("a grid as fine as the radius asks for", _is_fine))

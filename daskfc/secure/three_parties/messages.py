@@ -20,6 +20,7 @@ class SharedRows(
     scale: float
     point: str = text(_POINT)
     new: int  # 1 for samples to be placed by a fit
+    bits: int  # that numbers were held to have at most; 0 where they were not
     values: np.ndarray = array(2, "row", "column", dtype="uint64")
 
 

@@ -57,7 +57,13 @@ STAND_INS: StandIns = {
     steps.agreed: lambda members, party: members[members.index(party) - 1],
     steps.cut_rows: lambda rows, members: {
         member: Sizes(
-            tag=_TAG, scale=1.0, point=2 * _TAG, new=0, row=rows.shape[0], column=rows.shape[1]
+            tag=_TAG,
+            scale=1.0,
+            point=2 * _TAG,
+            new=0,
+            bits=0,
+            row=rows.shape[0],
+            column=rows.shape[1],
         )
         for member in members
     },

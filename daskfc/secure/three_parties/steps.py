@@ -124,7 +124,7 @@ def agreed(
 
 @dataclass(frozen=True)
 class WholeRows:
-    """Samples (n, d) less a point, times a scale, as whole numbers.
+    """Samples (n, d) less a point, times a scale, as whole numbers, below 2^bits if not 0.
 
     `new` ones have no part in a fit, which is of all clients' own: they are placed by it.
     """
@@ -133,6 +133,7 @@ class WholeRows:
     scale: float = 1.0
     point: Floats | None = None
     new: bool = False
+    bits: int = 0
 
 
 @takes(members=three_members)
@@ -151,7 +152,12 @@ def cut_rows(
     seen_from = hashlib.sha256(b"" if rows.point is None else rows.point.tobytes()).hexdigest()
     return {
         member: SharedRows(
-            name, rows.scale, seen_from, int(rows.new), np.stack([pair.own, pair.following])
+            name,
+            rows.scale,
+            seen_from,
+            int(rows.new),
+            rows.bits,
+            np.stack([pair.own, pair.following]),
         )
         for member, pair in zip(members, pairs, strict=True)
     }
@@ -167,6 +173,7 @@ class Shares:
     scale: float
     point: str
     new: bool
+    bits: int
 
 
 @takes(members=three_members)
@@ -181,7 +188,7 @@ def gathered(
     name = _name(tag, members)
     _check_names(parts, name)
     clients = sorted(parts)
-    if len({(part.scale, part.point, part.new) for part in parts.values()}) > 1:
+    if len({(part.scale, part.point, part.new, part.bits) for part in parts.values()}) > 1:
         raise PrivacyError(
             "clients were told different scales or centres for their rows, which would move their "
             "samples against each other's, or some sent new samples and others their own. Do not "
@@ -195,7 +202,7 @@ def gathered(
     first = [0, *last[:-1]]
     places = dict(zip(clients, zip(first, last, strict=True), strict=True))
     numbers = Numbers(members.index(party), own, following)
-    how = first_part.scale, first_part.point, bool(first_part.new)
+    how = first_part.scale, first_part.point, bool(first_part.new), first_part.bits
     return Shares(numbers, places, name, *how)
 
 
@@ -219,7 +226,7 @@ class Running:
         self._program, self.n_rounds = program, 0
         self.task, self.members = task, members
         self.name, self.places = shares.name, shares.places
-        self.grid = shares.scale, shares.point
+        self.grid = shares.scale, shares.point, shares.bits
         at = shares.numbers.party
         self.before, self.after = members[at - 1], members[(at + 1) % 3]
 
@@ -257,11 +264,12 @@ def begun(keys: RingKeys, shares: Shares, task: Task, site: SiteRules = FREE) ->
             "new samples are placed by what a fit found, and have no part in one. Start the run "
             "again."
         )
-    if (x.shape, shares.scale) != (task.shape, task.scale):
+    # beyond the task's bits distances would be those of the lowest bits of samples
+    if (x.shape, shares.scale) != (task.shape, task.scale) or shares.bits > task.bits:
         raise InvalidInput(
             f"the task of a computation on shares must be for {task.shape} samples and features on "
-            f"a scale of {task.scale:.17g}, those that clients shared; they are {x.shape} on "
-            f"{shares.scale:.17g}. Start the run again."
+            f"a scale of {task.scale:.17g} in {task.bits} bits, those that clients shared; they "
+            f"are {x.shape} on {shares.scale:.17g} in {shares.bits}. Start the run again."
         )
     # one: who may ask again with another radius learns distances by and by
     keys.once.hold("task on shares", "", repr(task).encode())
@@ -278,7 +286,8 @@ def begun_placing(fit: Turn, keys: RingKeys, shares: Shares, site: SiteRules = F
             "member has nothing of that computation. Fit again."
         )
     own = members, run.grid, task.shape[1:], True
-    if own != (keys.members, (shares.scale, shares.point), x.shape[1:], shares.new):
+    grid = shares.scale, shares.point, shares.bits
+    if own != (keys.members, grid, x.shape[1:], shares.new):
         raise PrivacyError(
             "the shares are not of new samples on the grid, from the point and for the members of "
             "the fit by which they would be placed. Nothing was sent; fit again."

@@ -76,6 +76,11 @@ class CentresOfShares:
         return self.lloyd.n_samples, self.lloyd.n_features
 
     @property
+    def bits(self) -> int:
+        """Bits b of features, which are in (-2^b, 2^b)."""
+        return self.lloyd.magnitude_bits
+
+    @property
     def n_planes(self) -> int:
         """Number of planes of bits."""
         return self.lloyd.n_clusters
@@ -141,6 +146,11 @@ class _OnNeighbours:
     def shape(self) -> tuple[int, int]:
         """Numbers of samples and features."""
         return self.clusters.n_samples, self.clusters.n_features
+
+    @property
+    def bits(self) -> int:
+        """Bits b of features, which are in (-2^b, 2^b)."""
+        return self.clusters.magnitude_bits
 
 
 @dataclass(frozen=True)

@@ -361,7 +361,7 @@ def test_a_start_has_one_grid(tmp_path):
     (url,) = stores_of(tmp_path, {"a": np.array([[1.5, 2.0], [-3.0, 0.0]])}).values()
     store, site, grid = ClientStore.open(url), Site(), RowGrid(2.0, 3, exact=True)
     for centre in (None, None):
-        whole_rows(store, centre, grid=grid, site=site)
+        assert whole_rows(store, centre, grid=grid, site=site).bits == 3
     others = [(None, RowGrid(2.0, 4, exact=True)), (Centre(np.zeros(2)), grid)]
     for centre, other in others:
         with pytest.raises(PrivacyError, match="the grid of rows on shares of '' were used"):

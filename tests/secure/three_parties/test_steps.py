@@ -248,7 +248,8 @@ def test_clients_that_were_told_different_grids_are_not_computed_with():
     cut = cut_rows(WholeRows(ROWS, 2.0, point), MEMBERS, "t", SecretKey.from_os())["a"]
     same = {"b": cut, "other": cut}
     assert gathered(same, MEMBERS, "t", "a").scale == 2.0
-    for rows in (WholeRows(ROWS, 4.0, point), WholeRows(ROWS, 2.0, -point), WholeRows(ROWS, 2.0)):
+    how = ((4.0, point), (2.0, -point), (2.0,), (2.0, point, False, 9))
+    for rows in (WholeRows(ROWS, *one) for one in how):
         other = cut_rows(rows, MEMBERS, "t", SecretKey.from_os())["a"]
         with pytest.raises(PrivacyError, match="were told different scales or centres"):
             gathered({**same, "other": other}, MEMBERS, "t", "a")
@@ -271,6 +272,11 @@ def test_a_task_for_other_samples_is_refused():
     for task in (other, replace(TASK, scale=2.0)):
         with pytest.raises(InvalidInput, match=r"must be for .* those that clients shared"):
             begun(keys["a"], x["a"], task)
+    _, keys, x = three(bits=9)  # labels by the lowest bits alone would tell something else
+    with pytest.raises(InvalidInput, match=r"in 8 bits, those that clients shared; .* in 9"):
+        begun(keys["a"], x["a"], TASK)
+    _, keys, x = three(bits=8)
+    begun(keys["a"], x["a"], TASK)
 
 
 def in_turns(keys, x, task=TASK):
