@@ -12,7 +12,6 @@ from sklearn.datasets import load_digits, load_iris
 
 from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.federation import Federation
-from daskfc.federation.party import process_memory
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.steps.calls import INJECTED
 from daskfc.runs import known_methods, make_estimator, plan, run
@@ -405,7 +404,7 @@ def test_a_plan_starts_nothing(storage, monkeypatch):
 
 
 def test_a_method_that_a_run_would_refuse(storage, monkeypatch):
-    monkeypatch.setattr(process_memory, "USABLE", 0.8)
+    monkeypatch.setattr("daskfc.federation.party.process_memory.USABLE", 0.8)
     small = {"cluster": "local", "worker": {"memory_limit": "310MB"}}
     found = plan(
         {"method": "OmniFC", "params": {"n_clusters": 3}, "compare": ["k-FED"]},

@@ -11,7 +11,6 @@ learns nothing of it, so that no party knows all three.
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,7 +29,6 @@ _Kind = TypeVar("_Kind", Numbers, Bits)
 _Places = NDArray[np.intp]
 
 _TIES = 40  # ours: random bits below a sample's sum, which order equal samples
-_WEIGHT = 32  # ours: bits of a feature's weight, where there is room
 _PIVOTS, _ROOM = 3, 6  # ours: of a row's root; of the pairs between pivots that are expected
 
 
@@ -44,26 +42,16 @@ class Order:
 
 @dataclass(frozen=True)
 class ByValue:
-    """Samples in the order of the sum of their features times public weights, always the same.
+    """Samples in the order of a sum of their features with public weights, modulo 2^64.
 
-    Equal samples come in an order of chance, and so do others of equal sums: one pair in 2^31 over
-    the choice of weights, which have 32 bits where 62 hold the sums. Features are in (-2^b, 2^b).
+    The weights are always the same. Equal samples come in an order of chance, as others do whose
+    sums are equal: a pair in 2^64, or in 2^(64 - k) where their features differ by multiples of
+    2^k. That a sum is smaller says nothing of where a sample lies.
     """
 
     n_samples: int
     n_features: int
-    magnitude_bits: int
     at_once: int
-
-    @property
-    def _weight_bits(self) -> int:
-        return min(_WEIGHT, 62 - self.magnitude_bits - (self.n_features - 1).bit_length())
-
-    @property
-    def _bits(self) -> int:
-        """Bits of a sum with its sign."""
-        weights = self._weight_bits + (self.n_features - 1).bit_length()
-        return 1 + self.magnitude_bits + weights
 
     @property
     def _n_pivots(self) -> int:
@@ -78,10 +66,10 @@ class ByValue:
     def cost(self) -> Cost:
         """Return what `ordered` and `put_back` take."""
         n = self.n_samples
-        total = sending(n * self.n_features) * N_PARTIES + making_bits(n, self._bits)
+        total = sending(n * self.n_features) * N_PARTIES + making_bits(n, WORD)
         for n_pairs in (n * self._n_pivots, self._n_pairs):
             for first in range(0, n_pairs, self.at_once):
-                width, planes = n_words(min(self.at_once, n_pairs - first)), self._bits + _TIES
+                width, planes = n_words(min(self.at_once, n_pairs - first)), WORD + _TIES
                 total += Cost(2, (planes + 1) * width) + moving(planes, width)
         return total + sending(n) * N_PARTIES
 
@@ -106,11 +94,9 @@ class ByValue:
     def _sorted(self, party: Party, x: Numbers) -> Program[_Places]:
         """Return the places of shuffled samples in order, which all parties learn."""
         n, m = self.n_samples, self._n_pivots
-        top = np.uint64(1 << self._weight_bits - 1)
         digest = hashlib.shake_256(b"order of samples").digest(8 * self.n_features)
-        weights = np.frombuffer(digest, dtype="<u8") % top + top
-        sums = (x * weights).sum(axis=1) + (1 << self._bits - 1)
-        planes = yield from bits_of(party, sums, self._bits)
+        weights = np.frombuffer(digest, dtype="<u8") | np.uint64(1)
+        planes = yield from bits_of(party, (x * weights).sum(axis=1))
         numbers = planes.each(_numbers_of)
         ties = Bits(party.index, party.with_before((n,)), party.with_after((n,)))
         keys = ties, numbers[:n]
@@ -138,7 +124,7 @@ class ByValue:
         """Return planes of some samples' keys, ties as the lowest ones."""
         filled = np.pad(places, (0, -len(places) % WORD), mode="edge")
         ties, numbers = (key[filled] for key in keys)
-        low, high = ties.each(_lowest(_TIES)), numbers.each(_lowest(self._bits))
+        low, high = ties.each(lambda words: planes_of(words, _TIES)), numbers.each(planes_of)
         return Bits.joined([low, high])
 
 
@@ -160,10 +146,6 @@ def _moved(party: Party, x: _Kind, at: int, places: _Places | None) -> Program[_
     if isinstance(x, Numbers):
         return (yield from shared_again(party, moved))
     return (yield from shared_bits_again(party, moved))
-
-
-def _lowest(n_planes: int) -> Callable[[Words], Words]:
-    return lambda words: planes_of(words, n_planes)
 
 
 def _numbers_of(planes: Words) -> Words:

@@ -164,7 +164,7 @@ class DensityOfShares(_OnNeighbours):
     def order(self) -> ByValue:
         """The order in which clusters are numbered, and a border sample's cluster is the first."""
         one = self.clusters
-        return ByValue(one.n_samples, one.n_features, one.magnitude_bits, one.at_once)
+        return ByValue(one.n_samples, one.n_features, one.at_once)
 
     @property
     def n_planes(self) -> int:

@@ -1,5 +1,6 @@
 """Samples in an order of their values: the same whoever holds them, and nobody learns it."""
 
+from hashlib import shake_256
 from itertools import permutations
 
 import numpy as np
@@ -14,9 +15,9 @@ from tests.secure.shared.lockstep import in_lockstep, told
 ONE_IN = 1e-9  # runs of a test in which chance alone would fail it
 
 
-def ordered(x, bits=20, at_once=1 << 20):
+def ordered(x, at_once=1 << 20):
     """Return the plan, the samples in order, what each party knows of the order, and the run."""
-    plan = ByValue(*x.shape, bits, at_once)
+    plan = ByValue(*x.shape, at_once)
     run = in_lockstep(lambda party, shares: plan.ordered(party, shares), cut_numbers(x))
     rows, orders = zip(*run.results, strict=True)
     found = put_together(*rows[:2]).view(np.int64)
@@ -42,12 +43,15 @@ def test_samples_have_one_order_however_they_are_dealt(n, d, bits, at_once):
     random = np.random.default_rng(n)
     x = random.integers(-(2**bits) + 1, 2**bits, (n, d))
     x[0], x[-1] = 2**bits - 1, 1 - 2**bits  # the ends of the range
-    plan, found, orders, run = ordered(x, bits, at_once)
-    _, again, _, _ = ordered(random.permutation(x), bits, at_once)
+    plan, found, orders, run = ordered(x, at_once)
+    _, again, _, _ = ordered(random.permutation(x), at_once)
     assert np.array_equal(found, again)
     assert sorted(found.tolist()) == sorted(x.tolist())
-    if d == 1:  # one positive weight
-        assert np.array_equal(found, np.sort(x, axis=0))
+    weights = np.frombuffer(shake_256(b"order of samples").digest(8 * d), dtype="<u8") | np.uint64(
+        1
+    )
+    sums = (found.astype(np.uint64) * weights).sum(axis=1, dtype=np.uint64)
+    assert (sums[1:] >= sums[:-1]).all()
     numbers = np.unique(x, axis=0, return_inverse=True)[1].reshape(-1) % 100
     in_order = np.array([numbers[(x == row).all(axis=1).argmax()] for row in found])
     labels, back = put_back(plan, in_order, orders)
@@ -74,7 +78,7 @@ def test_the_opened_order_is_any_whatever_the_samples_are(rows):
     orders = list(permutations(range(3)))
     counts = np.zeros((4, len(orders)), dtype=int)
     for _ in range(120):
-        _, _, found, _ = ordered(np.array(rows).reshape(-1, 1), 3)
+        _, _, found, _ = ordered(np.array(rows).reshape(-1, 1))
         counts[3, orders.index(tuple(found[0].places))] += 1
         for party in range(3):
             places = found[party].places
@@ -92,7 +96,7 @@ def test_what_a_party_sees_besides_is_uniform():
     n_pairs = 60 * 21
     seen = [[], [], []]
     for _ in range(40):
-        _, _, _, run = ordered(x, 5)
+        _, _, _, run = ordered(x)
         for party in range(3):
             words = [one for one in run.seen[party] if one.size > n_words(n_pairs) + 6]
             seen[party].append(np.concatenate([one.reshape(-1) for one in words]))
