@@ -115,6 +115,29 @@ def centres_of(model):
     return lloyd(rows, start, task.lloyd.iterations, grid.bits)[1]
 
 
+class Stop(Exception):
+    """In place of a driver that ends."""
+
+
+def test_a_fit_that_was_broken_off_begins_again_from_the_rows(federation, tmp_path, monkeypatch):
+    """With new keys, so that no mask serves twice; nothing of it was on a disk."""
+
+    def stop(stage, done, total):
+        raise Stop
+
+    model = OmniFC(3, clusterer=FAST, reveal="labels", random_state=0)
+    monkeypatch.setattr(federation, "workspace", str(tmp_path))
+    monkeypatch.setattr(federation, "on_progress", stop)
+    with pytest.raises(Stop):
+        model.fit(federation)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in written) < 16 * FAR.size  # below one's summands
+    monkeypatch.setattr(federation, "on_progress", None)
+    broken = labels_of(model.fit(federation))
+    monkeypatch.setattr(federation, "workspace", None)
+    np.testing.assert_array_equal(broken, labels_of(model.fit(federation)))
+
+
 def test_new_samples_get_the_nearest_centre_of_the_fit(federation, urls, tmp_path, approved):
     """Of some clients, twice; the fit's own samples keep their labels; a far one is refused."""
     model = OmniFC(3, clusterer=FAST, reveal="labels", random_state=1).fit(federation)

@@ -27,9 +27,18 @@ from daskfc.secure.shared import (
     smallest,
     to_numbers,
 )
+from daskfc.secure.shared.ordering import _drawn, _moved
 from tests.secure.shared.lockstep import in_lockstep, three_parties
 
 __all__ = ["messages"]
+
+
+def shuffled(party, x):
+    """Move rows three times, by orders of two parties each."""
+    for at in range(3):
+        x = yield from _moved(party, x, at, _drawn(party, at, len(x)))
+    return x
+
 
 N = 64 * 4
 COLUMN = ((4, N), Numbers)
@@ -49,6 +58,7 @@ PROGRAMS = {
     "smallest": (smallest, [((4, 64 * 6), Numbers)], {"bits": 48}),
     "smallest, flat": (smallest, [((4, 64 * 6), Numbers)], {"bits": 48, "flat": True}),
     "one_hot": (one_hot, [WORDS], {}),
+    "shuffled": (shuffled, [((N, 2), Numbers)], {}),
 }
 
 
