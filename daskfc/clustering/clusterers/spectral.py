@@ -61,8 +61,9 @@ class Spectral(Clusterer):
 
     Notes
     -----
-    Equal distances are ordered by sample number. The labels are those of scikit-learn's
-    SpectralClustering with the same affinity, up to their numbers and to ties. When the graph has
+    Equal distances are ordered by a hash of sample numbers, as the first ones would be everybody's.
+    The labels are those of scikit-learn's SpectralClustering with the same affinity, up to their
+    numbers and to ties. When the graph has
     more components than there are clusters, the largest components make clusters, the others
     join one of them, and a note says so.
 
