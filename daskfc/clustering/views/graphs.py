@@ -19,8 +19,8 @@ class NeighbourGraph:
     Parameters
     ----------
     indices : ndarray of shape (n, k), int32
-        Sample numbers of the k nearest others, nearest first; equal distances in order of the
-        sample number. A sample is never its own neighbour.
+        Sample numbers of the k nearest others, nearest first; equal distances in order of a hash
+        of the sample number. A sample is never its own neighbour.
     distances : ndarray of shape (n, k), float64
         Squared distances to them, in squared units of the data.
 
