@@ -2,25 +2,50 @@
 
 import pytest
 
-from daskfc.errors import ClusterError, PolicyRefused
+from daskfc.errors import ClusterError, InvalidInput, PolicyRefused
 from daskfc.runs import Run, RunFailed, run
 from tests.runs.fakes import PIPELINE, FakeFederation, FakeMethod
 
 
-def test_a_failure_of_what_is_compared_says_so(fake, storage, tmp_path, monkeypatch):
+def of_what_is_compared(fake, monkeypatch, error):
     fit = FakeMethod.fit
 
-    def refused(model, federation):
+    def failing(model, federation):
         if type(model) is not FakeMethod:
-            raise PolicyRefused("party 'b' refuses this by its rule 'raw'.")
+            raise error
         return fit(model, federation)
 
-    monkeypatch.setattr(FakeMethod, "fit", refused)
+    monkeypatch.setattr(FakeMethod, "fit", failing)
+
+
+def test_what_sites_refuse_to_be_compared_is_left_out(fake, storage, tmp_path, monkeypatch):
+    refused = PolicyRefused("party 'b' refuses this by its rule 'raw'.")
+    of_what_is_compared(fake, monkeypatch, refused)
+    done = run({**PIPELINE, "compare": ["FakeRaw"]}, storage=storage, runs_dir=tmp_path / "runs")
+    alone = run(PIPELINE, storage=storage, runs_dir=tmp_path / "runs")
+    assert done.labels.equals(alone.labels)
+    assert {*done.summary["metrics"]} == {PIPELINE["method"]}
+    told = "FakeRaw, of the pipeline's 'compare', is left out: party 'b' refuses this by its rule"
+    assert [w for w in done.summary["quality"]["warnings"] if w.startswith(told)]
+    assert told in (done.folder / "report.html").read_text("utf-8").replace("&#39;", "'")
+
+
+def test_a_failure_of_what_is_compared_says_so(fake, storage, tmp_path, monkeypatch):
+    of_what_is_compared(fake, monkeypatch, InvalidInput("features must be finite; got NaN."))
     with pytest.raises(RunFailed) as got:
         run({**PIPELINE, "compare": ["FakeRaw"]}, storage=storage, runs_dir=tmp_path / "runs")
-    told = "FakeRaw, of the pipeline's 'compare': party 'b' refuses this by its rule 'raw'."
+    told = "FakeRaw, of the pipeline's 'compare': features must be finite; got NaN."
     assert str(got.value) == told
     assert Run(got.value.folder).summary["error"] == told
+
+
+def test_what_sites_refuse_of_the_runs_own_method_ends_it(fake, storage, tmp_path, monkeypatch):
+    def refused(*_):
+        raise PolicyRefused("party 'b' refuses this by its rule 'methods'.")
+
+    monkeypatch.setattr(FakeMethod, "fit", refused)
+    with pytest.raises(RunFailed, match="rule 'methods'"):
+        run(PIPELINE, storage=storage, runs_dir=tmp_path / "runs")
 
 
 def test_what_fails_once_all_are_compared_is_no_matter_of_theirs(

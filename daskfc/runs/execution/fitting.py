@@ -12,6 +12,7 @@ import xarray as xr
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.errors import PolicyRefused
 from daskfc.federation import Federation
 from daskfc.federation.driver.stage import Stage
 from daskfc.runs.execution.choice import choose_n_clusters
@@ -48,17 +49,29 @@ class Fits:
         return self._under_way is None or bool(self._under_way.can_start_again())
 
     def run(self, federation: Federation) -> list[Fit]:
-        """Fit every method with every seed, the run's own method first."""
+        """Fit every method with every seed, the run's own method first.
+
+        A method of `compare` that a site refuses is left out, and a notice says so.
+        """
         fits: list[Fit] = []
+        refused: list[str] = []
         for method, estimator in self.checked.estimators.items():
             # One folder a method: seeds share exact distances, methods share nothing.
             self.compared = "" if method == self.checked.pipeline.method else method
             work = self.folder.path / "work" / folder_name(method)
             federation.workspace = str(work.absolute())
-            for seed in self.checked.pipeline.seeds:
-                fits.append(self._kept_or_made(federation, method, estimator, seed))
+            seeds = self.checked.pipeline.seeds
+            try:
+                fits += [self._kept_or_made(federation, method, estimator, s) for s in seeds]
+            except PolicyRefused as error:
+                if not self.compared:
+                    raise
+                self._under_way = None
+                refused.append(f"{method}, of the pipeline's 'compare', is left out: {error}")
+                log.warning("%s", refused[-1])
         self.compared = ""
-        return fits
+        told = [*fits[0].facts.get("notices", ()), *refused]
+        return [replace(fits[0], facts={**fits[0].facts, "notices": told}), *fits[1:]]
 
     def _kept_or_made(
         self, federation: Federation, method: str, model: BaseEstimator, seed: int, tried: str = ""
