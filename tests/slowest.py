@@ -13,7 +13,7 @@ def slowest(results, n=10):
     files = defaultdict(list)
     for case in (one for file in results for one in ElementTree.parse(file).iter("testcase")):
         # a test in a class has the class after the module's name
-        parts = [part for part in case.get("classname").split(".") if not part[0].isupper()]
+        parts = [part for part in case.get("classname").split(".") if not part[:1].isupper()]
         name = case.get("name").partition("[")[0]
         files["/".join(parts) + ".py"].append((float(case.get("time")), name))
     ranked = sorted(files.items(), key=lambda item: -sum(seconds for seconds, _ in item[1]))

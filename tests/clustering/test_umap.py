@@ -67,9 +67,9 @@ def test_then_any_clusterer_finds_the_clusters_of_the_map(digits):
     expected = LibraryHDBSCAN(min_cluster_size=20, copy=True).fit_predict(places)
     expected = expected[ours._in_order(graph, 14)[1]]
     assert adjusted_rand_score(found.labels, expected) == 1.0
-    assert adjusted_rand_score(found.labels, y) > 0.75
+    assert adjusted_rand_score(found.labels, y) > 0.65
     chosen = replace(spread, selection="modularity").fit(graph, None, 0)
-    assert adjusted_rand_score(chosen.labels, y) > 0.75
+    assert adjusted_rand_score(chosen.labels, y) > 0.65
     for then in ("k-means", "spectral", "hierarchical"):
         clusterer = make_clusterer({"umap": {"n_neighbors": 15, "then": then}})
         assert not clusterer.finds_n_clusters

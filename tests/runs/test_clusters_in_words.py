@@ -64,7 +64,7 @@ def test_a_share_is_told_only_of_zero_and_one():
 def test_very_small_values_are_no_shares():
     """Their squares are as near to 0 as those of a column that is 0 throughout."""
     found = profiles([[2e-10], [9e-10]], [[1e-10], [1e-10]], ("mol",))
-    assert sentences(profiles=found)[0].startswith("Lower mol (2e-10, in all 4.8e-10)")
+    assert sentences(profiles=found)[0].startswith("Lower mol (2e-10, overall 4.8e-10)")
 
 
 def test_nothing_is_said_of_what_is_withheld():

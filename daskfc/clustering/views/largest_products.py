@@ -166,7 +166,7 @@ class _Lowest:
 def largest_products(B: Floats, k: int, found: Sequence[Screened] = ()) -> LargestProducts | None:
     """Return each row's k largest products of B (n, d), itself included, and the smallest of all.
 
-    Ties are ordered by row number. None if float32 distinguishes too few pairs or k is too large.
+    Ties end by `scattered` numbers. None if float32 distinguishes too few pairs or k is too large.
     `found`, of other processes, must cover all blocks. O(n² d / 2) time; 300 MiB and 100 n k bytes.
     """
 
