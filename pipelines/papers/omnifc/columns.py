@@ -272,8 +272,8 @@ def main() -> None:
         "columns (`balance: modularity`), which it tells. *Half overlap*: half of the samples lack "
         "one of the two views, drawn as ESFMC's are, anew for every seed (`split: grid`, `gaps: "
         "apart`); beside these rows, [ESFMC](esfmc.md#half-of-the-samples-in-all-views-table-2) "
-        "has an accuracy of 0.925 ± 0.003, and its paper prints 0.949. Pairs of these that share the "
-        "second view alone, of yes and no, are often equally far; which of them are neighbours "
+        "has an accuracy of 0.925 ± 0.003, and its paper prints 0.949. Pairs of these that share "
+        "the second view alone, of yes and no, are often equally far; which of them are neighbours "
         "hangs on the rounding of balanced columns, so that labels differ from the pooled ones, "
         "and from one dealing to the next.\n\n"
         + markdown_table(header, rows, left=2),
