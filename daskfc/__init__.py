@@ -10,6 +10,19 @@ from importlib.metadata import version as _version
 
 import lazy_loader as _lazy
 
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+from daskfc.naming import correction as _correction
+
+_imported, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    try:
+        return _imported(name)
+    except AttributeError:
+        if name.startswith("_"):
+            raise
+        meant = _correction(name, __all__, "")
+        raise AttributeError(f"daskfc has no {name!r}. {meant}".rstrip(), name=name) from None
+
 
 __version__ = _version("daskfc")

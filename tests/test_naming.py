@@ -3,6 +3,7 @@
 import pytest
 from sklearn import cluster
 
+import daskfc
 from daskfc.clustering import CLUSTERERS, KMeans, KMedoids, make_clusterer
 from daskfc.errors import InvalidInput
 from daskfc.naming import correction, known_name
@@ -59,6 +60,19 @@ def test_what_may_have_been_meant_comes_last(made, meant):
     with pytest.raises(InvalidInput) as refused:
         made()
     assert str(refused.value).endswith(meant)
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "words"),
+    [
+        (lambda: daskfc.FedSc, AttributeError, r"has no 'FedSc'\. Did you mean 'FedSC'\?"),
+        (lambda: daskfc.zebra, AttributeError, r"has no 'zebra'\.$"),
+        (lambda: daskfc.FederatedKMeans(n_cluster=3), TypeError, "unexpected .* 'n_cluster'"),
+    ],
+)
+def test_names_of_the_front_door_and_of_parameters(made, error, words):
+    with pytest.raises(error, match=words):
+        made()
 
 
 def test_a_clusterer_of_scikit_learn_is_named():

@@ -242,8 +242,12 @@ def look(files: tuple[str, ...], client: str | None, out: str | None, **options:
             )
 
 
+_CENSORED = {"limit": " count as 30", "half": " count as 15", "missing": " are no values"}
+
+
 def _write_new(path: Path, text: str) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         written = write_once(path, text.encode())
     except OSError as error:
         raise InvalidInput(
@@ -260,7 +264,10 @@ def _show_look(found: FileLook) -> None:
     for own in found.columns:
         notes = [*(f"{code!r} is no value" for code in own.codes), *map(_with_flags, own.doubts)]
         notes += [f"written as {own.date_format}"] if own.date_format else []
-        notes += ["a limit such as <30 counts as 30"] if own.censored else []
+        if own.censored:
+            rule = found.keys.get("censored", "limit")
+            rule = rule if isinstance(rule, str) else rule.get(own.name, "")
+            notes.append(f"limits such as <30{_CENSORED.get(rule, '')}")
         columns.append((own.name, own.kind, f"{own.gaps:,}", "; ".join(notes)))
     if columns:
         names = [Column(Text(str(name))) for name in found.head.columns]

@@ -195,13 +195,22 @@ def test_a_look_writes_the_storage_file(daskfc, tmp_path):
     assert built.exit_code == 0, built.output
     store = ClientStore.open(str(tmp_path / "stores" / "s" / "My-file.zarr"))
     assert store.feature_names == ("age", "visit", "sex")
-    (tmp_path / "storage").mkdir()
     beside = daskfc("stores", "look", "My file.csv", "--out", "storage/t.yaml")
     assert "path: ../My file.csv" in beside.stdout
     assert daskfc("stores", "build", "storage/t.yaml").exit_code == 0
     again = daskfc("stores", "look", "My file.csv", "--out", "s.yaml")
     assert again.exit_code == 2
     assert "s.yaml is there already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"), [("limit", "count as 30"), ("half", "count as 15"), ("missing", "no values")]
+)
+def test_a_look_says_what_becomes_of_limits(daskfc, tmp_path, rule, told):
+    (tmp_path / "a.csv").write_text("crp,age\n<0.3,50\n1.2,60\n2.2,61\n1.9,71\n0.7,44\n")
+    looked = daskfc("stores", "look", "a.csv", "--censored", rule)
+    assert looked.exit_code == 0, looked.output
+    assert told in " ".join(looked.stdout.split())
 
 
 def test_a_look_writes_the_path_of_a_database_and_of_labels(daskfc, tmp_path):

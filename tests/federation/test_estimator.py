@@ -282,7 +282,7 @@ def test_a_model_that_the_caller_has_survives_a_pickle(federation, new):
 
 def test_new_samples_are_no_array(federation):
     method = Above(18).fit(federation)
-    with pytest.raises(InvalidInput, match=r"mapping of clients to the URLs .* got ndarray"):
+    with pytest.raises(InvalidInput, match=r"mapping of clients to tables, .* got ndarray"):
         method.predict(federation, NEW)
 
 

@@ -260,6 +260,8 @@ def test_sides_of_each_client_go_by_its_name(dealt):
         (X, {"clients": 2, "chunk_rows": 0}, InvalidInput, "the layout: key 'chunk_rows'"),
         ({}, {}, InvalidInput, "needs at least one client; got none"),
         ({"server": X}, {}, InvalidInput, "may not be called 'server'"),
+        (X, {"client": 2}, InvalidInput, "no keyword 'client'. Did you mean 'clients'"),
+        (TABLE, {"by": "site", "ids": "age"}, InvalidInput, "'ids'. Call it 'sample_ids'"),
         (TABLE, {"by": "site"}, InvalidInput, "got 'site', and the columns are age, dose, rate"),
         (X, {"by": "site"}, InvalidInput, "and the columns are no names"),
         (X, {"by": GROUPS[:9]}, InvalidInput, "each of the 30 samples; got 9"),

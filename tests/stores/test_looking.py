@@ -100,6 +100,29 @@ def test_what_is_given_is_not_guessed(tmp_path):
     assert found.keys["na_values"] == ("40",)
 
 
+def test_words_and_dates_that_nobody_gave_stay_features(tmp_path):
+    text = "id,born,seen,sex,smokes\n" + "".join(
+        f"p{i},19{i + 50}-02-03,2025-01-1{i},{'mw'[i % 2]},{'no yes'.split()[i % 3 > 0]}\n"
+        for i in range(9)
+    )
+    path = written(tmp_path, text)
+    given = {"categorical": ["sex"], "words": {"m": "male"}, "dates": ["born"]}
+    found = look_at(path, given)
+    assert found.keys["categorical"] == ["sex", "smokes"]
+    assert found.keys["dates"] == ["born", "seen"]
+    assert "columns" not in found.keys
+    assert found.faults == []
+
+
+@pytest.mark.parametrize("rule", ["missing", {"crp": "missing"}])
+def test_limits_that_are_no_values_are_kept_as_gaps(tmp_path, rule):
+    path = written(tmp_path, "crp,age\n" + "<0.3,50\n1.2,60\n2.2,61\n1.9,71\n0.7,44\n")
+    found = look_at(path, {"censored": rule})
+    assert found.keys["missing"] == "keep"
+    assert found.faults == []
+    assert "missing" not in look_at(path, {"censored": "half"}).keys
+
+
 @pytest.mark.parametrize(
     ("cells", "codes"),
     [

@@ -410,9 +410,9 @@ class FederatedClusterer(FittedModel):
         """Refuse stores of new samples that belong to no client, or to too few of them."""
         if not isinstance(stores, Mapping):
             raise InvalidInput(
-                f"new samples are given to predict as a mapping of clients to the URLs of their "
-                f"stores; got {type(stores).__name__}. Write each client's with "
-                "daskfc.write_store first."
+                "new samples are given to predict as a mapping of clients to tables, arrays or "
+                f"URLs of their stores; got {type(stores).__name__}. Give {{'a': table}}, where "
+                "'a' is a client."
             )
         unknown = sorted(set(stores) - set(federation.clients))
         if unknown or not stores:

@@ -74,7 +74,8 @@ def make_init(cls: type) -> None:
         except TypeError as error:
             unknown = [name for name in kwargs if name not in signature.parameters]
             meant = correction(unknown[0], signature.parameters, "") if unknown else ""
-            raise TypeError(f"{type(self).__name__}: {error}. {meant}".rstrip(". ")) from None
+            told = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
+            raise TypeError(f"{type(self).__name__}: {told}. {meant}".rstrip(". ")) from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             setattr(self, name, value)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 
 from daskfc.checks import checked
 from daskfc.errors import InvalidInput
+from daskfc.naming import correction
 from daskfc.stores.building.at_hand import samples_at_hand, told_by_keywords
 from daskfc.stores.building.building import write_samples, write_shares
 from daskfc.stores.dealing.config import LayoutConfig, PartitionConfig
@@ -21,6 +23,7 @@ from daskfc.stores.layout.samples import Samples
 _BY_LABELS = ("label-skew", "dirichlet")
 _OF_EACH = ("labels", "sample_ids", "graph")  # what may be a mapping of clients
 _LAYOUT = ("chunk_rows", "dtype")
+_KEYWORDS = (*_LAYOUT, "clients", "split", "by", "seed", "graph", "feature_names")
 # As of one storage file: who deals has all ids, and dealing again must give the same labels.
 _ONE_HAND = {"storage_digest": "simulation", "source_fingerprint": None}
 
@@ -42,6 +45,10 @@ def write_dealt(
     `data` is a mapping of clients to their samples, or all samples, which are dealt to `clients`
     clients as `split` says, or by the values of `by`. `columns` go to `write_store`.
     """
+    known = [*_KEYWORDS, *signature(samples_at_hand).parameters]
+    if unknown := [key for key in columns if key not in known]:
+        way = "Call it 'sample_ids'." if unknown[0] == "ids" else correction(unknown[0], known)
+        raise InvalidInput(f"simulate takes no keyword {unknown[0]!r}. {way}")
     own = isinstance(data, Mapping) and not isinstance(data, xr.Dataset)
     ways = own + (clients is not None) + (by is not None)
     if ways != 1 or (split is not None and clients is None):

@@ -200,17 +200,24 @@ def _date_format(guess: ColumnGuess, words: pd.Series) -> None:
 
 
 def keys_of(guesses: list[ColumnGuess], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a source that the guesses say, beside and never against those given."""
+    """Return the keys of a source that the guesses say, beside and never against those given.
+
+    Where some columns of words or dates are given, the others are added: they are features too.
+    """
     label, ids = given.get("labels"), given.get("ids", _first(guesses, "id"))
     wanted = given.get("columns")
     features = [own for own in guesses if own.name not in (label, ids)]
     kept = [own for own in features if wanted is None or own.name in wanted]
 
+    named = {*given.get("categorical", ()), *given.get("dates", ())}
+
     def told(key: str, kind: str) -> list[str]:
-        return list(given.get(key, [own.name for own in kept if own.kind == kind]))
+        guessed = [own.name for own in kept if own.kind == kind and own.name not in named]
+        return [*given.get(key, ()), *guessed]
 
     categorical, dates = told("categorical", "words"), told("dates", "date")
-    dates = [name for name in dates if name not in categorical]
+    rule = given.get("censored", "limit")
+    emptied = [own for own in kept if own.censored and _of(rule, own.name) == "missing"]
     kept = [
         own
         for own in kept
@@ -226,9 +233,14 @@ def keys_of(guesses: list[ColumnGuess], given: Mapping[str, Any]) -> dict[str, A
         },
         "na_values": {own.name: own.codes for own in kept if own.codes},
         "censored": {own.name: "limit" for own in kept if own.censored},
-        "missing": "keep" if any(own.gaps for own in kept) else None,
+        "missing": "keep" if emptied or any(own.gaps for own in kept) else None,
     }
-    return {**{key: value for key, value in found.items() if value}, **given}
+    merged = {key: found.pop(key) for key in ("categorical", "dates") if found[key]}
+    return {**{key: value for key, value in found.items() if value}, **given, **merged}
+
+
+def _of(rule: str | Mapping[str, str], name: str) -> str | None:
+    return rule if isinstance(rule, str) else rule.get(name)
 
 
 def _first(guesses: list[ColumnGuess], kind: str) -> str | None:
