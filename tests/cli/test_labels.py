@@ -104,6 +104,10 @@ def test_clusters_go_beside_the_columns_of_a_table(daskfc, labelled, tmp_path):
     grouped.iloc[:, 1:3].to_excel(tmp_path / "own.xlsx", index=False)
     again = daskfc(*words[:-1], "own.xlsx")
     assert again.stdout.splitlines()[2] == "p1,070,2,7"
+    with pd.ExcelWriter(tmp_path / "own.xlsx", mode="a") as book:
+        pd.DataFrame({"bed": [1]}).to_excel(book, sheet_name="Beds", index=False)
+    assert daskfc(*words[:-1], "own.xlsx").exit_code == 2
+    assert daskfc(*words[:-1], "own.xlsx", "--sheet", "Sheet1").stdout == again.stdout
 
 
 @pytest.mark.parametrize("ids", [["p1", "p2", "p3"], [" p1", "p1", "p3"]])

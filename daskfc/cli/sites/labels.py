@@ -19,12 +19,14 @@ from daskfc.stores.store.clusters import check_new_clusters, write_clusters
 @click.option("--out", type=click.Path(dir_okay=False), help="File to write, .csv or .parquet.")
 @click.option("--into-store", metavar="NAME", help="Write them into the store as clusters/NAME.")
 @click.option("--with", "table", metavar="FILE", help="A table with these ids, to add columns to.")
+@click.option("--sheet", help="The sheet of --with, where a workbook has several.")
 @click.option("--overwrite", is_flag=True, help="Replace a file, or clusters, that are there.")
 def labels(
     source: str,
     store: str,
     samples: str | None,
     table: str | None,
+    sheet: str | None,
     out: str | None,
     into_store: str | None,
     overwrite: bool,
@@ -50,7 +52,7 @@ def labels(
             check_place(out, overwrite=overwrite)
         if into_store is not None:
             check_new_clusters(of, into_store, overwrite=overwrite)
-        found = own if table is None else beside(own, table)
+        found = own if table is None else beside(own, table, sheet)
         if into_store is not None:
             fits = own.drop(columns="sample_id")
             names = [str(name) for name in fits.columns]

@@ -177,12 +177,12 @@ def site_labels(
     return fits
 
 
-def beside(clusters: pd.DataFrame, path: str) -> pd.DataFrame:
+def beside(clusters: pd.DataFrame, path: str, sheet: str | None = None) -> pd.DataFrame:
     """Return the table in a file with clusters in new columns, empty for rows of no sample.
 
-    Rows are found by the column that has the ids of all samples.
+    Rows are found by the column that has the ids of all samples. A workbook may need its `sheet`.
     """
-    cells = cells_at(path)
+    cells = cells_at(path, {} if sheet is None else {"sheet": sheet})
     # stores of tables have ids without blanks around them; those of before differ by these perhaps
     plain = as_ids if as_ids(clusters["sample_id"]).is_unique else _as_written
     ids = pd.Index(plain(clusters["sample_id"]))

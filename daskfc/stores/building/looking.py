@@ -107,9 +107,9 @@ def look_at(path: str, given: Mapping[str, Any] | None = None) -> FileLook:
     return found
 
 
-def cells_at(path: str) -> pd.DataFrame:
+def cells_at(path: str, given: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """Return the cells of a table as they are written, its marks guessed; StoreError if none."""
-    source, reader, _ = _found(path, {})
+    source, reader, _ = _found(path, given or {})
     if not isinstance(reader, Table):
         raise StoreError(
             f"{source.where}: a table with named columns is needed; got format "
