@@ -106,7 +106,9 @@ def test_clusters_go_beside_the_columns_of_a_table(daskfc, labelled, tmp_path):
     assert again.stdout.splitlines()[2] == "p1,070,2,7"
     with pd.ExcelWriter(tmp_path / "own.xlsx", mode="a") as book:
         pd.DataFrame({"bed": [1]}).to_excel(book, sheet_name="Beds", index=False)
-    assert daskfc(*words[:-1], "own.xlsx").exit_code == 2
+    refused = daskfc(*words[:-1], "own.xlsx")
+    assert refused.exit_code == 2
+    assert "Name it by --sheet" in refused.stderr
     assert daskfc(*words[:-1], "own.xlsx", "--sheet", "Sheet1").stdout == again.stdout
 
 

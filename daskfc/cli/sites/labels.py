@@ -3,7 +3,7 @@
 import click
 
 from daskfc.cli.terminal.exits import exits, signals_as_interrupt
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, StoreError
 from daskfc.folders import check_place, write_private
 from daskfc.runs import predict_run, site_labels
 from daskfc.runs.outcome.csv_cells import csv_text
@@ -52,7 +52,10 @@ def labels(
             check_place(out, overwrite=overwrite)
         if into_store is not None:
             check_new_clusters(of, into_store, overwrite=overwrite)
-        found = own if table is None else beside(own, table, sheet)
+        try:
+            found = own if table is None else beside(own, table, sheet)
+        except StoreError as error:
+            raise StoreError(str(error).replace("source.sheet", "--sheet")) from error
         if into_store is not None:
             fits = own.drop(columns="sample_id")
             names = [str(name) for name in fits.columns]
