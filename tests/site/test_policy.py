@@ -334,6 +334,14 @@ def test_methods_of_other_packages(package, version, takes):
     assert rules(policy, asked) == ([] if takes else ["packages"])
 
 
+def test_noise_without_a_delta_is_refused_in_a_sentence():
+    policy = of(methods={"FedSC": {"noise.epsilon": {"max": 1}}})
+    request = asking(method="FedSC", parameters={"noise": {"epsilon": 0.5, "delta": None}})
+    told = {"now": NOON, "runs_before": 0, "n_samples": 100, "columns": ["age", "bmi"]}
+    (refusal,) = policy.refusals(request, **told)
+    assert refusal.sentence == "the noise of FedSC has no delta, so that its epsilon says nothing."
+
+
 def test_limits_on_parameters_are_rules_of_their_own():
     policy = of(methods={"FedSC": {"noise": "required", "noise.epsilon": {"max": 1}}})
     asked = {"method": "FedSC", "parameters": {"noise": {"epsilon": 1.0, "delta": 1e-5}}}
