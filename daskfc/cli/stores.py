@@ -25,8 +25,10 @@ from daskfc.stores.building.looking import FileLook, look_at_all
 from daskfc.stores.building.paths import moved
 from daskfc.stores.layout.spelling import words_apart
 from daskfc.stores.sources.cells import Fault
+from daskfc.stores.sources.guessing import limits_as
 from daskfc.stores.store.ranges import column_warnings
 
+_LIMITS = {"limit": "count as 30", "half": "count as 15", "missing": "are no values"}
 _SHOWN = 4  # ours: bad cells of one kind that are told one by one
 _STORAGE = click.argument("storage", type=click.Path())
 _ROOT = click.option("--root", help="Folder or URL of the stores, in place of the file's own.")
@@ -242,9 +244,6 @@ def look(files: tuple[str, ...], client: str | None, out: str | None, **options:
             )
 
 
-_CENSORED = {"limit": " count as 30", "half": " count as 15", "missing": " are no values"}
-
-
 def _write_new(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -265,9 +264,7 @@ def _show_look(found: FileLook) -> None:
         notes = [*(f"{code!r} is no value" for code in own.codes), *map(_with_flags, own.doubts)]
         notes += [f"written as {own.date_format}"] if own.date_format else []
         if own.censored:
-            rule = found.keys.get("censored", "limit")
-            rule = rule if isinstance(rule, str) else rule.get(own.name, "")
-            notes.append(f"limits such as <30{_CENSORED.get(rule, '')}")
+            notes.append(f"limits such as <30 {_LIMITS[limits_as(found.keys, own.name)]}")
         columns.append((own.name, own.kind, f"{own.gaps:,}", "; ".join(notes)))
     if columns:
         names = [Column(Text(str(name))) for name in found.head.columns]

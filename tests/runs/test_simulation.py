@@ -261,6 +261,7 @@ def test_sides_of_each_client_go_by_its_name(dealt):
         ({}, {}, InvalidInput, "needs at least one client; got none"),
         ({"server": X}, {}, InvalidInput, "may not be called 'server'"),
         (X, {"client": 2}, InvalidInput, "no keyword 'client'. Did you mean 'clients'"),
+        (X, {"clients": 2, "where": "x"}, InvalidInput, "no keyword 'where'"),
         (TABLE, {"by": "site", "ids": "age"}, InvalidInput, "'ids'. Call it 'sample_ids'"),
         (TABLE, {"by": "site"}, InvalidInput, "got 'site', and the columns are age, dose, rate"),
         (X, {"by": "site"}, InvalidInput, "and the columns are no names"),

@@ -123,6 +123,13 @@ def test_limits_that_are_no_values_are_kept_as_gaps(tmp_path, rule):
     assert "missing" not in look_at(path, {"censored": "half"}).keys
 
 
+def test_limits_of_columns_that_nobody_named_are_read_too(tmp_path):
+    path = written(tmp_path, "crp,tsh\n" + "<0.3,<2\n1.2,60\n2.2,61\n1.9,71\n0.7,44\n")
+    found = look_at(path, {"censored": {"crp": "half"}})
+    assert found.keys["censored"] == {"crp": "half", "tsh": "limit"}
+    assert found.faults == []
+
+
 @pytest.mark.parametrize(
     ("cells", "codes"),
     [

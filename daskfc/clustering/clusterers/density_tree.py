@@ -118,9 +118,8 @@ def _tree(edges: "sparse.csr_array[Any, Any]") -> _Tree:
 def _reachable(points: Floats, k: int, core: int) -> "sparse.csr_array[Any, Any]":
     """Return mutual reachability distances (n, n) along edges of neighbours, in one component."""
     n = len(points)
-    apart, near = (
-        NearestNeighbors(n_neighbors=k, algorithm="kd_tree").fit(points).kneighbors(points)
-    )
+    trees = NearestNeighbors(n_neighbors=k, algorithm="kd_tree")  # brute force rounds by products
+    apart, near = trees.fit(points).kneighbors(points)
     dense = apart[:, core - 1]
     apart = np.maximum(np.maximum(apart, dense[:, None]), dense[near])
     largest = float(apart.max()) or 1.0

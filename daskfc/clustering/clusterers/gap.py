@@ -26,8 +26,7 @@ from daskfc.seeds import generator
 REFERENCES = 20
 """Ours, the paper's B: s_k is then within 2.5 % of that of any number of them."""
 
-LEAST = 2.0**-40
-"""The least W_k, of W_1."""
+_LEAST = 2.0**-40
 
 
 def box_of(points: Floats) -> Floats:
@@ -75,10 +74,10 @@ def gap_statistic(points: Floats, k: int, clusterer: KMeans, seed: int) -> tuple
         )
         return math.log(max(dispersion(rows, found.labels), least))
 
-    own = log_within(points, LEAST * total)
+    own = log_within(points, _LEAST * total)
     widths = box_of(points)
     drawn = [
-        log_within(reference(widths, n, seed, number), LEAST * total)
+        log_within(reference(widths, n, seed, number), _LEAST * total)
         for number in range(REFERENCES)
     ]
     error = float(np.std(drawn)) * math.sqrt(1.0 + 1.0 / REFERENCES)

@@ -63,9 +63,8 @@ class Spectral(Clusterer):
     -----
     Equal distances are ordered by a hash of sample numbers, as the first ones would be everybody's.
     The labels are those of scikit-learn's SpectralClustering with the same affinity, up to their
-    numbers and to ties. When the graph has
-    more components than there are clusters, the largest components make clusters, the others
-    join one of them, and a note says so.
+    numbers and to ties. When the graph has more components than there are clusters, the largest
+    components make clusters, the others join one of them, and a note says so.
 
     Where all distances do not fit in memory, the Gaussian kernel is recomputed in every product
     with a few vectors, half of it at a time; eigenvectors have residuals of at most 1e-8.

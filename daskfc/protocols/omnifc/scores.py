@@ -24,7 +24,7 @@ from daskfc.clustering import (
     Spectral,
     View,
 )
-from daskfc.clustering.clusterers.gap import LEAST, dispersion, gap_statistic
+from daskfc.clustering.clusterers.gap import dispersion, gap_statistic
 from daskfc.clustering.clusterers.local_labels import modularity
 from daskfc.clustering.views.decisive import many_are_equal, smallest_hundredth
 from daskfc.clustering.views.order import Order
@@ -45,6 +45,7 @@ _FEWEST = 5  # ours: samples of a cluster whose silhouette is told, as sites ask
 _NEIGHBOURS = 9  # as of spectral clustering, which counts the sample itself
 _ROWS = 128  # ours: rows of distances at a time; all of them would be most of a party's memory
 _TIE = 1e-7  # ours: relative difference of distances that count as equal
+_LEAST = 2.0**-100  # ours: of variance within clusters, relative to all: an outlier leaves more
 _COPIES = 1e-13  # ours: squared distance of equal rows by products, relative to their norms
 
 
@@ -148,21 +149,23 @@ def _silhouette(some: Sampled, labels: np.ndarray) -> float:
     return float(each.mean()) if len(each) else np.inf
 
 
-def _points(some: Sampled) -> np.ndarray:
-    """Return coordinates of samples, which distances give up to a rigid motion."""
-    return FullDistances(np.square(some.points)).coordinates() if some.distances else some.points
-
-
 def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
     """Return variance between clusters over variance within; infinite where none is defined."""
     kept = labels >= 0
     n, k = int(kept.sum()), np.unique(labels[kept]).size
     if not 2 <= k < n:
         return np.inf
-    points = _points(some)[kept]
-    whole = dispersion(points, np.zeros(n, np.int64))
-    # copies of k rows have no variance within, and the best score
-    within = max(dispersion(points, labels[kept]), LEAST * whole)
+    own = labels[kept]
+    if some.distances:  # also such as no points have
+        squares = np.square(some.points[np.ix_(kept, kept)])
+        # Σ |x - c|² of m samples is the sum of all their squared distances over 2 m.
+        parts = (squares[np.ix_(own == c, own == c)] for c in np.unique(own))
+        whole = float(squares.sum() / (2 * n))
+        within = float(sum(part.sum() / (2 * len(part)) for part in parts))
+    else:
+        points = some.points[kept]
+        whole, within = dispersion(points, np.zeros(n, np.int64)), dispersion(points, own)
+    within = max(within, _LEAST * whole)  # copies of k rows have none, and the best score
     return float((whole - within) / (k - 1) / (within / (n - k))) if whole > 0 else 0.0
 
 
@@ -233,7 +236,10 @@ def eigengaps(
 
 def gap(some: Sampled, *, clusterer: KMeans, n_clusters: int, seed: int) -> ClusterScores:
     """Return the gap statistic of k-means on some samples, and its error, for the caller."""
-    found, error = gap_statistic(_points(some), n_clusters, clusterer, seed)
+    points = some.points
+    if some.distances:  # these give the points up to a rigid motion, which suffices
+        points = FullDistances(np.square(points)).coordinates()
+    found, error = gap_statistic(points, n_clusters, clusterer, seed)
     return ClusterScores(np.array([found]), np.array([error]), np.zeros((0, 1)))
 
 

@@ -45,7 +45,7 @@ def write_dealt(
     `data` is a mapping of clients to their samples, or all samples, which are dealt to `clients`
     clients as `split` says, or by the values of `by`. `columns` go to `write_store`.
     """
-    known = [*_KEYWORDS, *signature(samples_at_hand).parameters]
+    known = {*_KEYWORDS, *signature(samples_at_hand).parameters} - {"data", "where"}
     if unknown := [key for key in columns if key not in known]:
         way = "Call it 'sample_ids'." if unknown[0] == "ids" else correction(unknown[0], known)
         raise InvalidInput(f"simulate takes no keyword {unknown[0]!r}. {way}")

@@ -216,8 +216,7 @@ def keys_of(guesses: list[ColumnGuess], given: Mapping[str, Any]) -> dict[str, A
         return [*given.get(key, ()), *guessed]
 
     categorical, dates = told("categorical", "words"), told("dates", "date")
-    rule = given.get("censored", "limit")
-    emptied = [own for own in kept if own.censored and _of(rule, own.name) == "missing"]
+    emptied = [own for own in kept if own.censored and limits_as(given, own.name) == "missing"]
     kept = [
         own
         for own in kept
@@ -236,11 +235,15 @@ def keys_of(guesses: list[ColumnGuess], given: Mapping[str, Any]) -> dict[str, A
         "missing": "keep" if emptied or any(own.gaps for own in kept) else None,
     }
     merged = {key: found.pop(key) for key in ("categorical", "dates") if found[key]}
+    if isinstance(given.get("censored"), Mapping):
+        merged["censored"] = {**found["censored"], **given["censored"]}
     return {**{key: value for key, value in found.items() if value}, **given, **merged}
 
 
-def _of(rule: str | Mapping[str, str], name: str) -> str | None:
-    return rule if isinstance(rule, str) else rule.get(name)
+def limits_as(keys: Mapping[str, Any], name: str) -> str:
+    """Return what a column's limits such as <30 become: "limit", "half" or "missing"."""
+    rule = keys.get("censored", "limit")
+    return str(rule if isinstance(rule, str) else rule.get(name, "limit"))
 
 
 def _first(guesses: list[ColumnGuess], kind: str) -> str | None:

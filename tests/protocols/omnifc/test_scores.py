@@ -44,6 +44,18 @@ def test_copies_of_three_rows_are_best_in_three_clusters(distances):
     assert 1e6 < scores[1] < np.inf
 
 
+@pytest.mark.parametrize("distances", [False, True])
+@pytest.mark.parametrize("far", [1e3, 1e8])
+def test_far_samples_hide_no_variance_within_clusters(far, distances):
+    points, _ = make_blobs(60, centers=[[0, 0], [3, 0]], cluster_std=0.1, random_state=0)
+    points, labels = np.vstack([points, [[far, 0], [far, 0.5]]]), np.repeat([0, 1, 2], [30, 30, 2])
+    labels[:60] = points[:60, 0] > 1.5
+    some = Sampled(np.arange(62), squareform(pdist(points)) if distances else points, distances)
+    found = Clustered(Clustering(labels, 3, decisive=np.zeros(3)), None)
+    (score,) = cluster_score(found, some, "calinski-harabasz").scores
+    assert score == pytest.approx(calinski_harabasz_score(points, labels), rel=1e-6)
+
+
 LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2, -1, -1])
 POINTS = np.random.default_rng(0).normal(size=(10, 2)) + 4 * LABELS[:, None]
 
