@@ -30,6 +30,19 @@ def test_what_sites_refuse_to_be_compared_is_left_out(fake, storage, tmp_path, m
     assert told in (done.folder / "report.html").read_text("utf-8").replace("&#39;", "'")
 
 
+def test_what_sites_refused_keeps_no_run_from_going_on(fake, storage, tmp_path, monkeypatch):
+    of_what_is_compared(fake, monkeypatch, PolicyRefused("party 'b' refuses this."))
+
+    def away(*_, **__):
+        raise ClusterError("party 'b' is away.")
+
+    monkeypatch.setattr(FakeFederation, "publish", away)
+    monkeypatch.setattr(FakeMethod, "can_start_again", lambda _: False, raising=False)
+    with pytest.raises(RunFailed) as got:
+        run({**PIPELINE, "compare": ["FakeRaw"]}, storage=storage, runs_dir=tmp_path / "runs")
+    assert got.value.resumable
+
+
 def test_a_failure_of_what_is_compared_says_so(fake, storage, tmp_path, monkeypatch):
     of_what_is_compared(fake, monkeypatch, InvalidInput("features must be finite; got NaN."))
     with pytest.raises(RunFailed) as got:
