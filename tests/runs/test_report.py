@@ -62,7 +62,8 @@ def test_the_first_part_has_the_numbers_of_the_summary(hospitals, page):
 
 def test_sentences_are_of_the_released_profile(hospitals, page):
     profiles, told = hospitals.summary["profiles"], first_of(page)
-    phrases = re.findall(r"(Higher|higher|Lower|lower) (\w+) \(([\d.,]+), overall ([\d.,]+)\)", told)
+    ways = "Higher|higher|Lower|lower"
+    phrases = re.findall(rf"({ways}) (\w+) \(([\d.,]+), overall ([\d.,]+)\)", told)
     assert len(phrases) >= 6
     means = {name: [row[i] for row in profiles["means"]]
              for i, name in enumerate(profiles["columns"])}  # fmt: skip
