@@ -37,6 +37,7 @@ UMAPS = [  # tests/clustering/test_umap.py skips with the reason
 SPECS = [
     "spectral",
     {"spectral": {"affinity": "gaussian"}},
+    {"spectral": {"affinity": "radius", "eps": 2.0}},
     {"dbscan": {"eps": 2.0}},
     *({"hierarchical": {"linkage": name}} for name in ("single", "complete", "average", "ward")),
     "k-medoids",
@@ -177,11 +178,12 @@ def test_wrong_views_data_and_distances_are_refused(spec):
     X = blobs(30)[0]
     wrong = (
         RadiusGraph(lambda: [], 30, 1.0)
-        if clusterer.name != "dbscan"
+        if clusterer.radius2 is None
         else NeighbourGraph(np.zeros((30, 1), np.int32), np.zeros((30, 1)))
     )
     k = count_for(clusterer)
-    with pytest.raises(InvalidInput, match=f"view given to {clusterer.name} must be"):
+    wanted = f"(view given to {clusterer.name}|{clusterer.name} with affinity '.*') must be"
+    with pytest.raises(InvalidInput, match=wanted):
         clusterer.fit(wrong, k, 0)
     with pytest.raises(InvalidInput, match="shape \\(n, d\\)"):
         clusterer.pooled(X[0], k, 0)
@@ -201,7 +203,9 @@ def test_wrong_views_data_and_distances_are_refused(spec):
         ({"dbscan": {"eps": 0}}, "'eps' parameter of dbscan must be a finite number above 0"),
         ({"spectral": {"gamma": 1.0}}, "'gamma' parameter of spectral must be left out"),
         ({"spectral": {"n_neighbors": 1}}, "a whole number of at least 2; got 1"),
-        ({"spectral": {"affinity": "rbf"}}, "one of 'nearest_neighbors', 'gaussian'"),
+        ({"spectral": {"affinity": "rbf"}}, "one of 'nearest_neighbors', 'radius', 'gaussian'"),
+        ({"spectral": {"affinity": "radius"}}, "'eps' parameter of spectral must be given with"),
+        ({"spectral": {"eps": 2.0}}, "with no other; got 2.0 with 'nearest_neighbors'"),
         ({"hierarchical": {"linkage": "median"}}, "'linkage' parameter of hierarchical"),
         ({"fuzzy-c-means": {"fuzziness": 1}}, "above 1; got 1"),
         ({"affinity-propagation": {"damping": "0.9"}}, r"in \[0.5, 1\); got '0.9'"),
@@ -244,6 +248,8 @@ def test_specifications_are_names_mappings_or_clusterers():
 def test_what_is_needed():
     assert Spectral().needs(70_000, 784) == "neighbours"
     assert Spectral(affinity="gaussian").needs(100, 4) == "full"
+    assert Spectral(affinity="radius", eps=3).needs(100, 4) == "radius"
+    assert (Spectral(affinity="radius", eps=3).radius2, Spectral().radius2) == (9.0, None)
     assert DBSCAN(eps=1).needs(70_000, 784) == "radius"
     assert Hierarchical("complete").needs(70_000, 784) == "full"
     assert Hierarchical("ward").needs(70_000, 784) == "rows"

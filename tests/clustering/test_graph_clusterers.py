@@ -8,17 +8,22 @@ from scipy.sparse.csgraph import laplacian
 from sklearn.cluster import DBSCAN as LibraryDBSCAN
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits, make_moons
-from sklearn.neighbors import kneighbors_graph
+from sklearn.neighbors import kneighbors_graph, radius_neighbors_graph
 
 from daskfc.clustering import DBSCAN, FullDistances, RadiusGraph, Spectral
-from daskfc.clustering.clusterers.spectral import median_gamma, neighbour_affinity
+from daskfc.clustering.clusterers import spectral
+from daskfc.clustering.clusterers.spectral import (
+    median_gamma,
+    neighbour_affinity,
+    radius_affinity,
+)
 from daskfc.clustering.views.nearest import (
     exact_squared_distances,
     nearest_of_matrix,
     nearest_of_points,
     within_radius_of_points,
 )
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.metrics import accuracy, ari
 from tests.oracles import clustering as oracle
 
@@ -65,6 +70,33 @@ def test_spectral_labels_are_those_of_sklearn_on_digits():
         10, affinity="nearest_neighbors", n_neighbors=10, random_state=0
     ).fit(X)
     assert ari(library.labels_, Spectral().pooled(X, 10, 0).labels) == 1.0
+
+
+def test_spectral_within_a_radius_is_that_of_sklearn(monkeypatch):
+    X, _ = make_moons(300, noise=0.1, random_state=0)
+    A = radius_neighbors_graph(X, 0.3).toarray()
+    library = SpectralClustering(3, affinity="precomputed", random_state=0).fit_predict(A)
+    clusterer = Spectral(affinity="radius", eps=0.3)
+    found = clusterer.pooled(X, 3, 0)
+    assert ari(library, found.labels) == 1.0
+    assert found.decisive.tolist() == [0.3**2]
+    whole = FullDistances(exact_squared_distances(X))
+    assert np.array_equal(clusterer.fit(whole, 3, 0).labels, found.labels)
+    graph = within_radius_of_points(X, clusterer.radius2)
+    assert np.array_equal(radius_affinity(graph).toarray(), A)
+    with pytest.raises(InvalidInput, match=r"squared radius eps² = 0\.25; got 0\.09"):
+        Spectral(affinity="radius", eps=0.5).fit(graph, 3, 0)
+    monkeypatch.setattr(spectral, "_PAIRS", int(A.sum()) // 2 - 1)
+    with pytest.raises(ResourceRefused, match=r"graph of spectral with eps = 0\.3 must have at mo"):
+        clusterer.fit(graph, 3, 0)
+
+
+def test_samples_without_neighbours_leave_the_others_apart():
+    X = np.concatenate([np.arange(9.0), 50 + np.arange(6.0), [1e3, 2e3]])[:, None]
+    found = Spectral(affinity="radius", eps=1.0).pooled(X, 2, 0)
+    assert "4 components, more than the 2 clusters" in found.notes[0]
+    assert [len(set(part)) for part in (found.labels[:9], found.labels[9:15])] == [1, 1]
+    assert found.labels[0] != found.labels[9]
 
 
 def test_affinity_is_that_of_sklearn():
@@ -132,8 +164,12 @@ def test_spectral_refuses_graphs_that_are_too_small():
         Spectral(n_neighbors=5).fit(nearest_of_matrix(D, 3), 2, 0)
     with pytest.raises(InvalidInput, match="at most the number of samples, 8; got 9"):
         Spectral(n_neighbors=9).pooled(np.arange(8.0)[:, None], 2, 0)
-    with pytest.raises(InvalidInput, match="must be given FullDistances"):
-        Spectral(affinity="gaussian").fit(nearest_of_matrix(D, 7), 2, 0)
+    for spec in ({"affinity": "gaussian"}, {"affinity": "radius", "eps": 1.0}):
+        with pytest.raises(InvalidInput, match=r"must be given FullDistances or .*; got Neighbour"):
+            Spectral(**spec).fit(nearest_of_matrix(D, 7), 2, 0)
+    graph = within_radius_of_points(np.arange(8.0)[:, None], 1.0)
+    with pytest.raises(InvalidInput, match=r"FullDistances or NeighbourGraph; got RadiusGraph"):
+        Spectral(n_neighbors=3).eigengaps(graph, 2, 0)
 
 
 def test_a_larger_graph_is_cut_to_the_neighbours_wanted():

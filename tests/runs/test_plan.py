@@ -162,7 +162,12 @@ CASES = {
     "OmniFC, DBSCAN on shares": (
         "samples", "OmniFC",
         {"reveal": "labels", "n_clusters": None, "clusterer": {"dbscan": {"eps": 0.5}}},
-        lambda model: {"passes until clusters on shares no longer join": 1},
+        _nothing,
+    ),
+    "OmniFC, spectral on a graph of neighbours": (
+        "samples", "OmniFC",
+        {"reveal": "neighbours", "clusterer": {"spectral": {"affinity": "radius", "eps": 9.0}}},
+        _nothing,
     ),
     "OmniFC, segments": ("samples", "OmniFC", {"n_segments": 2, "n_colluding": 1}, _nothing),
     "FedSC": ("samples", "FedSC", {"rounds": 2}, _nothing),

@@ -14,8 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from daskfc.arrays import Floats, Ints
 from daskfc.checks import Constraint, check_params, integer
 from daskfc.clustering.views.decisive import between_nearest_means
-from daskfc.clustering.views.graphs import NeighbourGraph
-from daskfc.clustering.views.nearest import nearest_of_matrix, nearest_of_points
+from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
+from daskfc.clustering.views.nearest import (
+    nearest_of_matrix,
+    nearest_of_points,
+    within_radius_of_matrix,
+)
 from daskfc.clustering.views.order import order_of_points
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors, View
 from daskfc.errors import InvalidInput
@@ -101,6 +105,11 @@ class Clusterer(ABC):
     def graph_neighbors(self) -> int:
         """Number of other samples of each that a `NeighbourGraph` must have; 0 without a graph."""
         return 0
+
+    @property
+    def radius2(self) -> float | None:
+        """The squared radius that a `RadiusGraph` must have; None without one."""
+        return None
 
     @property
     def any_distances(self) -> bool:
@@ -257,6 +266,18 @@ class Clusterer(ABC):
                 f"the graph given to {self.name} must hold {k} others of each "
                 f"sample (n_neighbors counts the sample itself); got {view.n_neighbors}. "
                 f"Build it with more or lower n_neighbors."
+            )
+        return view
+
+    def _within_radius(self, view: FullDistances | RadiusGraph) -> RadiusGraph:
+        """Return a view's graph of pairs within `radius2`."""
+        assert self.radius2 is not None
+        if isinstance(view, FullDistances):
+            return within_radius_of_matrix(view.matrix, self.radius2)
+        if view.radius2 != self.radius2:
+            raise InvalidInput(
+                f"the graph given to {self.name} must have the squared radius eps² = "
+                f"{self.radius2!r}; got {view.radius2!r}. Build it with its radius2."
             )
         return view
 

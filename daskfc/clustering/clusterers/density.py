@@ -15,7 +15,7 @@ from daskfc.checks import Constraint, between_0_and_1, integer, optional, real
 from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.clusterers.library import NearestSample
 from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
-from daskfc.clustering.views.nearest import within_radius_of_matrix, within_radius_of_points
+from daskfc.clustering.views.nearest import within_radius_of_points
 from daskfc.clustering.views.views import FullDistances, RowFactors
 from daskfc.errors import InvalidInput
 
@@ -99,7 +99,7 @@ class DBSCAN(Clusterer):
 
     @property
     def radius2(self) -> float:
-        """The squared radius that the graph must have."""
+        """See `Clusterer.radius2`."""
         return float(self.eps) ** 2
 
     def needs(self, n: int, d: int) -> Needs:
@@ -107,15 +107,9 @@ class DBSCAN(Clusterer):
         return "radius"
 
     def _fit(self, view: RadiusGraph | FullDistances, k: int, seed: int) -> Clustering:
-        if isinstance(view, FullDistances):
-            view = within_radius_of_matrix(view.matrix, self.radius2)
-        if view.radius2 != self.radius2:
-            raise InvalidInput(
-                f"the graph given to dbscan must have the squared radius eps² = {self.radius2!r}; "
-                f"got {view.radius2!r}. Build it with DBSCAN.radius2."
-            )
-        core = self._core_samples(view)
-        clusters, border, reached = self._join(view, core)
+        graph = self._within_radius(view)
+        core = self._core_samples(graph)
+        clusters, border, reached = self._join(graph, core)
         # Clusters in order of their first core sample.
         index = np.flatnonzero(core)
         _, first, inverse = np.unique(clusters[index], return_index=True, return_inverse=True)

@@ -1,5 +1,6 @@
-"""Normalised spectral clustering on a nearest-neighbour graph or on a Gaussian kernel."""
+"""Normalised spectral clustering on a graph of neighbours or on a Gaussian kernel."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
@@ -13,16 +14,17 @@ from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs
 from daskfc.clustering.clusterers.kmeans import best_partition
 from daskfc.clustering.kernels.gaussian_graph import gaussian_graph, median_apart
 from daskfc.clustering.views.decisive import to_kth_nearest
-from daskfc.clustering.views.graphs import NeighbourGraph
-from daskfc.clustering.views.nearest import distances_of, nearest_columns
+from daskfc.clustering.views.graphs import NeighbourGraph, RadiusGraph
+from daskfc.clustering.views.nearest import distances_of, nearest_columns, within_radius_of_points
 from daskfc.clustering.views.views import DistanceBlocks, FullDistances, RowFactors
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, ResourceRefused
 from daskfc.linalg.laplacian import NormalisedAdjacency
 from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
 
-_View: TypeAlias = NeighbourGraph | FullDistances | DistanceBlocks
+_View: TypeAlias = NeighbourGraph | RadiusGraph | FullDistances | DistanceBlocks
 
 _KRYLOV = 20  # memory over the vectors of one product: those of eight, their images, and copies
+_PAIRS = 1 << 25  # ours: of a radius graph at most; about 120 bytes each while it is built
 _PANELS = 140_000_000  # bytes: the kernel of 4,000 samples and 1,000 landmarks, a few copies
 
 
@@ -32,6 +34,25 @@ def neighbour_affinity(graph: NeighbourGraph, n_neighbors: int) -> "sparse.csr_a
     cols = graph.indices[:, :k].ravel()
     ends = np.arange(0, k * graph.n + 1, k) if k else np.zeros(graph.n + 1, dtype=np.int64)
     A = sparse.csr_array((np.full(cols.size, 0.5), cols, ends), shape=(graph.n, graph.n))
+    return sparse.csr_array(A + A.T)
+
+
+def radius_affinity(graph: RadiusGraph) -> "sparse.csr_array[Any, Any]":
+    """Return A (n, n), 1 for pairs within the radius; ResourceRefused for too many."""
+    rows, cols = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    pairs = 0
+    for left, right in graph:
+        pairs += left.size
+        if pairs > _PAIRS:
+            raise ResourceRefused(
+                f"the graph of spectral with eps = {math.sqrt(graph.radius2)!r} must have at most "
+                f"{_PAIRS} pairs, {2 * _PAIRS // graph.n} neighbours a sample; it has more. Lower "
+                "eps, or use affinity 'nearest_neighbors'."
+            )
+        rows.append(left.astype(np.int32))
+        cols.append(right.astype(np.int32))
+    ends = np.concatenate(rows), np.concatenate(cols)
+    A = sparse.csr_array((np.ones(pairs), ends), shape=(graph.n, graph.n))
     return sparse.csr_array(A + A.T)
 
 
@@ -48,11 +69,13 @@ class Spectral(Clusterer):
 
     Parameters
     ----------
-    affinity : {"nearest_neighbors", "gaussian"}, default "nearest_neighbors"
-        (A + Aᵀ) / 2 of the graph of nearest neighbours, or exp(-γ D).
+    affinity : {"nearest_neighbors", "radius", "gaussian"}, default "nearest_neighbors"
+        (A + Aᵀ) / 2 of the graph of nearest neighbours; 1 within `eps` and 0 beyond; or exp(-γ D).
     n_neighbors : int, default 10
         Neighbours of a sample, itself among them, in the graph; and the number of nearest
-        clustered samples that vote in `predict` (with both affinities).
+        clustered samples that vote in `predict` (with all affinities).
+    eps : float or None, default None
+        Radius of a neighbourhood with affinity "radius", a distance in units of the data.
     gamma : float or None, default None
         γ of the Gaussian kernel, in inverse squared units of the data; None for half the inverse
         of the median of the non-zero squared distances.
@@ -81,15 +104,17 @@ class Spectral(Clusterer):
     n_neighbors: int = 10
     gamma: float | None = None
     n_init: int = 10
+    eps: float | None = None
 
     name: ClassVar[str] = "spectral"
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "affinity": one_of("nearest_neighbors", "gaussian"),
+        "affinity": one_of("nearest_neighbors", "radius", "gaussian"),
         "n_neighbors": integer(2),
         "gamma": optional(real(above=0)),
         "n_init": integer(1),
+        "eps": optional(real(above=0)),
     }
-    accepts = (NeighbourGraph, FullDistances, DistanceBlocks)
+    accepts = (NeighbourGraph, RadiusGraph, FullDistances, DistanceBlocks)
     matrices = 2.1
 
     def __post_init__(self) -> None:
@@ -97,8 +122,13 @@ class Spectral(Clusterer):
         if self.gamma is not None and self.affinity != "gaussian":
             raise InvalidInput(
                 f"the 'gamma' parameter of spectral must be left out with affinity "
-                f"'nearest_neighbors', which has no width; got {self.gamma!r}. "
+                f"{self.affinity!r}, which has no width; got {self.gamma!r}. "
                 f"Use affinity 'gaussian' or remove gamma."
+            )
+        if (self.eps is None) == (self.affinity == "radius"):
+            raise InvalidInput(
+                f"the 'eps' parameter of spectral must be given with affinity 'radius' and with no "
+                f"other; got {self.eps!r} with {self.affinity!r}. Change one of the two."
             )
 
     @property
@@ -106,9 +136,15 @@ class Spectral(Clusterer):
         """See `Clusterer.graph_neighbors`."""
         return self.n_neighbors - 1
 
+    @property
+    def radius2(self) -> float | None:
+        """See `Clusterer.radius2`."""
+        return None if self.eps is None else float(self.eps) ** 2
+
     def needs(self, n: int, d: int) -> Needs:
-        """Return "neighbours", or "full" for the Gaussian affinity; see `Clusterer.needs`."""
-        return "full" if self.affinity == "gaussian" else "neighbours"
+        """Return what the affinity is made of; see `Clusterer.needs`."""
+        kinds: dict[str, Needs] = {"gaussian": "full", "radius": "radius"}
+        return kinds.get(self.affinity, "neighbours")
 
     def block_bytes(self, n: int, k: int) -> tuple[int, int] | None:
         """Return bytes in memory and on disk; see `Clusterer.block_bytes`."""
@@ -118,28 +154,34 @@ class Spectral(Clusterer):
 
     def eigengaps(self, view: _View, most: int, seed: int) -> Floats:
         """Return the gaps after the k-th smallest eigenvalue of the Laplacian, for k to `most`."""
+        self._check_view(view)
         return np.diff(laplacian_eigenvalues(self._graph(view, most + 1, seed), most + 1, seed))
 
+    def _check_view(self, view: _View) -> None:
+        of_graphs = NeighbourGraph if self.affinity == "nearest_neighbors" else RadiusGraph
+        other = DistanceBlocks if self.affinity == "gaussian" else of_graphs
+        if not isinstance(view, FullDistances | other):
+            raise InvalidInput(
+                f"spectral with affinity {self.affinity!r} must be given FullDistances or "
+                f"{other.__name__}; got {type(view).__name__}. Build what its needs(n, d) names."
+            )
+
     def _fit(self, view: _View, k: int, seed: int) -> Clustering:
+        self._check_view(view)
         if self.affinity == "gaussian" and self.gamma is None:
             return replace(self, gamma=self._gamma(view))._fit(view, k, seed)
         found = self._cluster(self._graph(view, k, seed), k, seed)
-        if self.gamma is None:
-            return found
         # exp(-γ D) changes over distances of about 1 / γ
-        return replace(found, decisive=np.array([1.0 / self.gamma]))
+        decisive = self.radius2 if self.gamma is None else 1.0 / self.gamma
+        return found if decisive is None else replace(found, decisive=np.array([decisive]))
 
     def _gamma(self, view: _View) -> float:
         """Return γ as given, or 1 / (2 median) of the squared distances that are not 0."""
-        if isinstance(view, NeighbourGraph):
-            raise InvalidInput(
-                "spectral with affinity 'gaussian' must be given FullDistances; got a "
-                "NeighbourGraph. Build all distances or use affinity 'nearest_neighbors'."
-            )
         if self.gamma is not None:
             return self.gamma
         if isinstance(view, FullDistances):
             return median_gamma(view.matrix)
+        assert isinstance(view, DistanceBlocks)
         return 0.5 / (median_apart(view) or 0.5)
 
     def _decisive(self, view: _View, labels: Ints) -> Floats:
@@ -151,6 +193,8 @@ class Spectral(Clusterer):
     def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         if self.affinity == "gaussian":
             return self._fit(distances_of(X), k, seed)
+        if self.radius2 is not None:
+            return self._fit(within_radius_of_points(X, self.radius2), k, seed)
         return self._fit(self._neighbours(RowFactors(X)), k, seed)
 
     def _graph(self, view: _View, k: int, seed: int) -> NormalisedAdjacency:
@@ -161,6 +205,9 @@ class Spectral(Clusterer):
             assert isinstance(view, FullDistances)
             weights = view.matrix * -gamma
             return NormalisedAdjacency.of(np.exp(weights, out=weights))
+        if self.affinity == "radius":
+            assert isinstance(view, FullDistances | RadiusGraph)
+            return NormalisedAdjacency.of(radius_affinity(self._within_radius(view)))
         graph = self._neighbours(view)
         return NormalisedAdjacency.of(neighbour_affinity(graph, self.n_neighbors))
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.arrays import Floats
+from daskfc.clustering.views.order import Order
 
 Pairs = tuple[NDArray[np.integer], NDArray[np.integer]]
 EdgeSource = Callable[[], Iterable[Pairs]]
@@ -65,6 +66,8 @@ class RadiusGraph:
         Number of samples.
     radius2 : float
         The squared radius; pairs at exactly this distance belong to the graph.
+    order : Order, optional
+        The order that its samples were put in.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class RadiusGraph:
     edges: EdgeSource
     n: int
     radius2: float
+    order: Order | None = None
 
     def __iter__(self) -> Iterator[Pairs]:
         for rows, cols in self.edges():

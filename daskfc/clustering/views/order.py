@@ -5,13 +5,15 @@ If that followed from ids or clients, the same data would give other clusters af
 Here a sample's place follows from the sum of all its distances, then from its distances to samples
 with a unique place, one after the other. Only equal samples, which share one label, and samples
 that a symmetry of all distances exchanges keep their previous order. A party with all columns may
-order rows by their values instead.
+order rows by their values instead, and one with a graph alone by who is near whose neighbours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daskfc.arrays import Floats, Ints
 
@@ -22,6 +24,7 @@ _APART = 1e-9  # ours: relative to a typical squared distance
 _ANCHORS = 8  # ours: at most; samples to which distances are compared
 _BITS = 34  # ours: of a rounded value; computed values are seldom near half a step
 _OFF = 1.234567  # ours: so that a largest value near a power of two does not change the step
+_PASSES = 16  # ours: over a graph, at most
 _NOISE = 1e-13  # ours: of the largest value; rounding after a permutation of rows is less
 
 
@@ -33,8 +36,8 @@ class Order:
     equal: Ints
 
     @classmethod
-    def by_sums(cls, sums: Floats, equal: Ints) -> "Order":
-        """Return the order by the sums of samples' distances; ties keep their order."""
+    def by_sums(cls, sums: Floats | NDArray[np.uint64], equal: Ints) -> "Order":
+        """Return the order by sums of samples' distances, or other keys; ties keep their order."""
         places = np.argsort(sums, kind="stable")
         _, numbers = np.unique(equal[places], return_inverse=True)
         return cls(places, numbers.astype(np.int64))
@@ -73,6 +76,33 @@ class Order:
         best = np.lexsort((own, -counts, groups))
         first = best[np.unique(groups[best], return_index=True)[1]]
         return np.asarray(own[first][self.equal] + least)
+
+
+def order_of_graph(pairs: Callable[[], Iterable[tuple[Any, Any]]], n: int) -> Order:
+    """Return the order of a graph's nodes, of which `pairs` gives blocks (rows, cols).
+
+    By hashes of their neighbours' hashes (Weisfeiler, Leman 1968), so that nodes that a symmetry of
+    the graph exchanges keep their order.
+    """
+    colours, found = np.zeros(n, dtype=np.uint64), 0
+    for _ in range(_PASSES):
+        own, sums = _hashed(colours), np.zeros(n, dtype=np.uint64)
+        for rows, cols in pairs():
+            np.add.at(sums, rows, own[cols])
+            np.add.at(sums, cols, own[rows])
+        colours, before = _hashed(sums) + own, found
+        found = np.unique(colours).size
+        if found == before:
+            break
+    return Order.by_sums(colours, np.arange(n))
+
+
+def _hashed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64 bits of each number (Steele, Lea, Flood 2014: SplitMix)."""
+    z = numbers + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 @dataclass(frozen=True)

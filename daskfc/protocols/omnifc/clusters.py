@@ -12,6 +12,7 @@ from daskfc.clustering import (
     DistanceBlocks,
     ExactPoints,
     FullDistances,
+    RadiusGraph,
     RowFactors,
     View,
 )
@@ -143,6 +144,8 @@ def cluster(
 ) -> Clustered:
     """Run the clusterer on the distances, and give equal samples one label."""
     found = clusterer.fit(view, n_clusters, seed)
+    if isinstance(view, RadiusGraph):
+        order = view.order or order
     if order is not None:
         found = replace(found, labels=order.alike(found.labels))
     return Clustered(found, order)

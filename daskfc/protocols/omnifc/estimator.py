@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc import seeds
 from daskfc.checks import Constraint, boolean, integer, one_of, optional, real
-from daskfc.clustering import DBSCAN, Clusterer, ExactPoints, Spectral, View, make_clusterer
+from daskfc.clustering import Clusterer, ExactPoints, Spectral, View, make_clusterer
 from daskfc.clustering.views.order import Order
 from daskfc.coding import RESOLVED
 from daskfc.errors import InvalidInput, OverflowRefused
@@ -29,6 +29,7 @@ from daskfc.federation.methods.samples import (
 )
 from daskfc.protocols.omnifc import clusters, scores, splits
 from daskfc.protocols.omnifc.clusters import read_by
+from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.protocols.omnifc.on_shares import (
     CLAIMS,
     THREE,
@@ -91,7 +92,7 @@ class OmniFC(FederatedClusterer):
         What is learned. With "labels" nobody learns a distance: three clients cluster on shares, by
         k-means (one start by k-means++, 20 iterations at most) or DBSCAN; no two of them may
         collude. With "neighbours" the server learns which samples are within eps of each other, and
-        runs DBSCAN on that; it takes fewer rounds.
+        runs DBSCAN, or spectral clustering with ``affinity: radius``, on that in fewer rounds.
     members : sequence of str, optional
         The three clients that compute on shares; by default the first ones by name.
     distances : {"exact", "blocks", "landmark"}
@@ -243,19 +244,15 @@ class OmniFC(FederatedClusterer):
     def _scores_of(
         self, federation: Federation, n_clusters: Sequence[int], by: str
     ) -> ClusterScores:
+        how: dict[str, Any]
         most = max(n_clusters)
         seen = self._clustered(federation, most)
         clusterer, seed = seen.clusterer, seen.seed
         with self._stage(federation, "clustering"):
             if by == "eigengap":
                 assert isinstance(clusterer, Spectral)
-                return federation.publish(
-                    scores.eigengaps,
-                    seen.view,
-                    clusterer=clusterer,
-                    n_clusters=list(n_clusters),
-                    seed=seed,
-                )
+                how = {"clusterer": clusterer, "n_clusters": list(n_clusters), "seed": seed}
+                return cast(ClusterScores, federation.publish(scores.eigengaps, seen.view, **how))
             if self._some is None:
                 raise InvalidInput(
                     f"the server of OmniFC has no distances to tell the {by} from: from blocks it "
@@ -265,7 +262,7 @@ class OmniFC(FederatedClusterer):
             told: list[ClusterScores] = []
             for k in n_clusters:
                 federation.report_progress(f"{k} clusters", len(told), len(n_clusters))
-                how: dict[str, Any] = {"clusterer": clusterer, "n_clusters": k, "seed": seed}
+                how = {"clusterer": clusterer, "n_clusters": k, "seed": seed}
                 if by == "gap":
                     told.append(federation.publish(scores.gap, self._some, **how))
                     continue
@@ -276,7 +273,7 @@ class OmniFC(FederatedClusterer):
             return joined(told)
 
     def _opened(self, federation: Federation, n_clusters: int | None) -> SecureDistances:
-        """Open the distances on the first grid, which resolves the radius of DBSCAN."""
+        """Open the distances on the first grid, which resolves the radius of a graph."""
         clusterer = make_clusterer(self.clusterer)
         code = choose_code(
             len(federation.clients), self.n_segments, self.n_colluding, self.n_spares
@@ -292,7 +289,7 @@ class OmniFC(FederatedClusterer):
                 tolerance=self.tolerance,
                 max_abs=self.max_abs,
                 held=splits.held_by(columns, *how, weights, self.weights_),
-                resolve=clusterer.radius2 if isinstance(clusterer, DBSCAN) else None,
+                resolve=clusterer.radius2,
                 hide_segments=self.hide_segments,
                 engine=self.engine,
                 tile=self.tile,
@@ -307,6 +304,7 @@ class OmniFC(FederatedClusterer):
         seed = seeds.integer_seed(self.seed_, clusterer.name)
         distances, nearest = self._opened(federation, n_clusters), math.inf
         apart: float | None = None
+        how = {"clusterer": clusterer, "n_clusters": n_clusters, "seed": seed}
         lengths = distances.squared_lengths(clusterer) if clusterer.from_origin else None
         for _ in range(_GRIDS):
             with self._stage(federation, "distances"):
@@ -315,10 +313,7 @@ class OmniFC(FederatedClusterer):
                     view = federation.on_server(clusters.from_origin, view, self._order, lengths)
             self.dropped_evaluators_ = distances.dropped
             with self._stage(federation, "clustering"):
-                how: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed}
-                clustering = federation.on_server(
-                    clusters.cluster, view, self._order, clusterer=clusterer, **how
-                )
+                clustering = federation.on_server(clusters.cluster, view, self._order, **how)
                 report = federation.publish(scores.cluster_report, clustering, self._some, view)
             finest = report.finest
             if report.equal and not distances.system.exact:  # rounding may have made them equal
@@ -346,10 +341,7 @@ class OmniFC(FederatedClusterer):
         report, clustering, since = seen.report, seen.clustering, seen.distances.since
         self.gaps_ = seen.distances.gaps
         self._start = {} if since is None else {"start": since.said or _UNKEPT}
-        self.silhouette_, self.silhouettes_, self.modularity_ = report.told()
-        self.n_clusters_ = len(report.sizes)
-        if report.notes:
-            warnings.warn(report.notes, ConvergenceWarning, stacklevel=3)
+        self._read(report)
         self._fitted: _Fitted | OnShares = _Fitted(
             seen.clusterer, seen.distances, clustering, self._some
         )
@@ -357,9 +349,16 @@ class OmniFC(FederatedClusterer):
         once = splits.with_all_samples(federation.contract.columns, self.split, self.gaps_)
         return federation.publish(labelled_samples, labels, party=once, wait=False)
 
+    def _read(self, report: ClusterReport) -> None:
+        self.silhouette_, self.silhouettes_, self.modularity_ = report.told()
+        self.n_clusters_ = len(report.sizes)
+        if report.notes:
+            warnings.warn(report.notes, ConvergenceWarning, stacklevel=4)
+
     def _fit_on_shares(self, federation: Federation) -> PerClient[Sent[LabelledSamples]]:
         """Have three clients compute on shares; each client tells the labels of its samples."""
         clusterer = make_clusterer(self.clusterer)
+        self.silhouette_, self.silhouettes_, self.modularity_ = None, {}, None
         with self._stage(federation, "clustering"):
             shares = OnShares(
                 federation,
@@ -374,17 +373,17 @@ class OmniFC(FederatedClusterer):
                 labels = shares.labels(self.n_clusters)
                 told = federation.publish(own_labels, labels, party="clients", wait=False)
             else:
-                sent = shares.labels_of_neighbours()
+                sent, report = shares.labels_of_neighbours(self.n_clusters)
+                self._read(report)
                 told = federation.publish(labelled_samples, sent, party="clients", wait=False)
-        self.dropped_evaluators_, self.silhouette_, self._fitted, self._start = {}, None, shares, {}
-        self.weights_, self.gaps_ = {}, None
-        self.route_, self.silhouettes_, self.modularity_ = "shares", {}, None
+        self.dropped_evaluators_, self._fitted, self._start = {}, shares, {}
+        self.weights_, self.gaps_, self.route_ = {}, None, "shares"
         self._reason = f"{shares.computation.n_rounds} rounds of three clients"
         return told
 
     def _told_labels(self, parts: PerClient[Sent[LabelledSamples]]) -> xr.DataArray:
         labels = super()._told_labels(parts)
-        if self.reveal != "distances":
+        if self.reveal == "labels":
             self.n_clusters_ = self.n_clusters or 1 + int(labels.max(initial=-1))
         return labels
 
@@ -396,8 +395,7 @@ class OmniFC(FederatedClusterer):
         route = self.distances if distances.gaps is None else "blocks"
         need, reader = read_by(clusterer, distances, k, route)
         n_neighbors = clusterer.graph_neighbors if need == "neighbours" else None
-        radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
-        graph: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": radius2}
+        graph: dict[str, Any] = {"n_neighbors": n_neighbors, "radius2": clusterer.radius2}
         sample = {"n": n, "seed": seeds.integer_seed(self.seed_, "silhouette")}
         self._some: Local[scores.Sampled] | None = None  # only if the server has distances
         self._order: Local[Order | None] | None = None

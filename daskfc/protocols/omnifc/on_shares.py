@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from daskfc.checks import Constraint
 from daskfc.clustering import DBSCAN, Clusterer, KMeans, RadiusGraph, make_clusterer
+from daskfc.clustering.views.graphs import Pairs
+from daskfc.clustering.views.order import order_of_graph
 from daskfc.coding import LagrangeCode
 from daskfc.errors import InvalidInput, OverflowRefused, ResourceRefused
 from daskfc.federation import SERVER, Federation, Local, PerClient, Sent
@@ -21,6 +23,8 @@ from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import Announced, Rule, by_message, takes
 from daskfc.protocols.omnifc.clusters import cluster, labels_for
+from daskfc.protocols.omnifc.messages import ClusterReport
+from daskfc.protocols.omnifc.scores import cluster_report
 from daskfc.secure.distances import RowPlan
 from daskfc.secure.distances.parties.party import describe_new
 from daskfc.secure.distances.routes.grids import choose_grid, place_of_samples
@@ -84,8 +88,12 @@ def check_on_shares(
             f"{distances!r}. Leave it out, or use {instead}."
         )
     means = isinstance(clusterer, KMeans) and clusterer.rows == "coordinates"
-    if not isinstance(clusterer, DBSCAN) and not (means and reveal == "labels"):
-        kinds = "k-means on coordinates or by dbscan" if reveal == "labels" else "dbscan"
+    if reveal == "neighbours":
+        kinds, possible = "dbscan, or spectral of affinity 'radius'", clusterer.radius2 is not None
+    else:
+        kinds = "k-means on coordinates or by dbscan"
+        possible = means or isinstance(clusterer, DBSCAN)
+    if not possible:
         raise InvalidInput(
             f"OmniFC {where} clusters by {kinds}; got {clusterer.name!r}. Choose it, or {instead}."
         )
@@ -145,7 +153,7 @@ def _is_fine(grid: RowGrid, asked: Announced) -> bool:
     if not (0 < grid.scale < math.inf and 0 < grid.bits < 31):
         return False
     clusterer = _announced(asked)
-    if grid.exact or not isinstance(clusterer, DBSCAN):
+    if grid.exact or clusterer is None or clusterer.radius2 is None:
         return True
     return grid.scale * math.sqrt(clusterer.radius2) >= _FINE
 
@@ -196,13 +204,14 @@ def _is_announced(task: Task, asked: Announced) -> bool:
     if not a_task.holds(task, asked):
         return False
     if not isinstance(task, CentresOfShares):
-        opens = "labels" if isinstance(task, DensityOfShares) else "neighbours"
-        density = task.clusters
+        near, density = isinstance(task, NeighboursOfShares), task.clusters
         return (
-            isinstance(clusterer, DBSCAN)
-            and asked.parameters.get("reveal") == opens
+            clusterer is not None
+            and clusterer.radius2 is not None
+            and (near or isinstance(clusterer, DBSCAN))
+            and asked.parameters.get("reveal") == ("neighbours" if near else "labels")
             and density.squared_eps == _largest_within(clusterer.radius2, task.scale)
-            and density.min_samples == clusterer.min_samples
+            and density.min_samples == clusterer.params.get("min_samples", 1)
         )
     (n, d), k = task.shape, asked.parameters.get("n_clusters")
     return (
@@ -238,9 +247,8 @@ class OnShares:
     ) -> None:
         self._federation, self._clusterer, self._seed = federation, clusterer, seed
         self._place = place_of_samples(federation, code, max_abs)
-        radius2 = clusterer.radius2 if isinstance(clusterer, DBSCAN) else None
         self._system = choose_grid(
-            federation, code, self._place, tolerance=tolerance, resolve=radius2
+            federation, code, self._place, tolerance=tolerance, resolve=clusterer.radius2
         )
         self.computation = SharedComputation(
             federation, None if members is None else tuple(members), begun
@@ -249,17 +257,13 @@ class OnShares:
 
     def labels(self, n_clusters: int | None) -> PerClient[Local[NDArray[np.int64]]]:
         """Return each client's labels, which stay there."""
+        self._check(n_clusters)
         n, d = self._shape
         if isinstance(self._clusterer, DBSCAN):
-            density, grid = self._fitted = self._density(self._clusterer)
+            density, grid = self._fitted = self._density()
             return self.computation.labels(self._rows(density, grid), density)
         assert isinstance(self._clusterer, KMeans)
         assert n_clusters is not None
-        if n_clusters > n:
-            raise InvalidInput(
-                f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; "
-                f"got {n_clusters}. Lower it or add samples."
-            )
         task = _finest(n, d, n_clusters, self._clusterer.max_iter, self._seed, 1.0)
         bits = task.lloyd.magnitude_bits
         scale = self._system.scale * 2.0 ** (bits - math.ceil(math.log2(self._largest)))
@@ -282,17 +286,29 @@ class OnShares:
         labels = self.computation.labels_of_new(rows, n)
         return federation.publish(own_new_labels, new, labels, party=owners, wait=False)
 
-    def labels_of_neighbours(self) -> PerClient[Sent[ClientLabels]]:
+    def labels_of_neighbours(
+        self, n_clusters: int | None
+    ) -> tuple[PerClient[Sent[ClientLabels]], ClusterReport]:
         """Have the server cluster the graph of neighbours, and send each client its labels."""
+        self._check(n_clusters)
         clusterer, plan = self._clusterer, self._place.plan
-        assert isinstance(clusterer, DBSCAN)
-        density, grid = self._density(clusterer)
+        density, grid = self._density()
         task = NeighboursOfShares(density.clusters, density.scale)
         bits = self.computation.neighbours(self._rows(task, grid), task)
         on_server = self._federation.on_server
         graph = on_server(graph_in_order, bits, plan, radius2=clusterer.radius2)
-        how = {"clusterer": clusterer, "n_clusters": None, "seed": self._seed}
-        return self._federation.tell(labels_for, on_server(cluster, graph, None, **how), plan)
+        how = {"clusterer": clusterer, "n_clusters": n_clusters, "seed": self._seed}
+        found = on_server(cluster, graph, None, **how)
+        report = self._federation.publish(cluster_report, found, None, graph)
+        return self._federation.tell(labels_for, found, plan), report
+
+    def _check(self, n_clusters: int | None) -> None:
+        n = self._place.public.n_samples
+        if n_clusters is not None and n_clusters > n:
+            raise InvalidInput(
+                f"the 'n_clusters' parameter of OmniFC must be at most the number of samples, {n}; "
+                f"got {n_clusters}. Lower it or add samples."
+            )
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -302,13 +318,15 @@ class OnShares:
     def _largest(self) -> float:
         return max(1.0, self._place.public.radius * self._system.scale + 1)
 
-    def _density(self, clusterer: DBSCAN) -> tuple[DensityOfShares, RowGrid]:
-        n, d = self._shape
+    def _density(self) -> tuple[DensityOfShares, RowGrid]:
+        (n, d), clusterer = self._shape, self._clusterer
+        assert clusterer.radius2 is not None
         exact = self._system.exact
         room = 60 - (d - 1).bit_length()
         scale, bits = _scaled(self._system.scale, self._largest, 0 if exact else 30, room)
         squared = _largest_within(clusterer.radius2, scale)
-        density = DensityClusters(n, d, bits, squared, int(clusterer.min_samples))
+        least = int(clusterer.params.get("min_samples", 1))
+        density = DensityClusters(n, d, bits, squared, least)
         return DensityOfShares(density, scale), RowGrid(scale, bits, exact)
 
     def _rows(self, task: Task, grid: RowGrid) -> PerClient[Local[WholeRows]]:
@@ -317,16 +335,18 @@ class OnShares:
 
 
 def graph_in_order(bits: NDArray[np.uint64], plan: RowPlan, *, radius2: float) -> RadiusGraph:
-    """Return a graph of rows of bits, by the names of clients, in canonical order."""
+    """Return a graph of rows of bits, by the names of clients, in an order that follows from it."""
     places = np.concatenate([plan.positions[name] for name in sorted(plan.positions)])
     n = len(places)
 
-    def edges() -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer]]]:
+    def edges(numbers: NDArray[np.int64]) -> Iterator[Pairs]:
         for start in range(0, n, _ROWS):
             rows, cols = np.nonzero(unpacked(bits[start : min(n, start + _ROWS)], n))
-            yield places[rows + start], places[cols]
+            yield numbers[rows + start], numbers[cols]
 
-    return RadiusGraph(edges, n, radius2)
+    order = order_of_graph(RadiusGraph(lambda: edges(places), n, radius2).__iter__, n)
+    ranks = order.back(np.arange(n))[places]
+    return RadiusGraph(lambda: edges(ranks), n, radius2, order)
 
 
 def _scaled(scale: float, largest: float, more: int, room: int) -> tuple[float, int]:
@@ -334,9 +354,9 @@ def _scaled(scale: float, largest: float, more: int, room: int) -> tuple[float, 
     bits, most = math.ceil(math.log2(largest + 1)), min(30, room // 2)
     if bits > most:
         raise OverflowRefused(
-            f"DBSCAN on shares has room for numbers of {most} bits, and distances of the size of "
-            f"eps take {bits} where samples lie so far apart. Remove outliers, scale the features, "
-            "or use reveal='distances'."
+            f"neighbours on shares have room for numbers of {most} bits, and distances of the size "
+            f"of eps take {bits} where samples lie so far apart. Remove outliers, scale the "
+            "features, or use reveal='distances'."
         )
     finer = min(more, most - bits)
     return scale * 2.0**finer, bits + finer

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from daskfc.clustering import DBSCAN, Clusterer, RadiusGraph
+from daskfc.clustering import Clusterer, RadiusGraph
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.federation.planning.sizes import Sizes, StandIns, of_shape
 from daskfc.federation.planning.stand_ins import labels_for_each
@@ -29,7 +29,7 @@ def _cluster(clusterer: Clusterer, n_clusters: int | None, rehearsal: Rehearsal)
 
 def _cluster_report(found: _Found, rehearsal: Rehearsal) -> Sizes:
     finest = 0.0
-    if not isinstance(found.clusterer, DBSCAN):  # the first grid resolves DBSCAN's radius
+    if found.clusterer.radius2 is None:  # the first grid resolves a radius
         # a distance too small for the first grid makes clients share samples once more
         finest = rehearsal.assume(_FINEST, 0.0)
     return Sizes(finest=finest)

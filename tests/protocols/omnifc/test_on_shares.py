@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.cluster import DBSCAN, KMeans
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
 
 from daskfc import Federation, OmniFC
 from daskfc.clustering import make_clusterer
@@ -21,15 +23,18 @@ from daskfc.federation.party.site_rules import OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
 from daskfc.protocols.omnifc import on_shares
+from daskfc.protocols.omnifc.clusters import cluster
 from daskfc.protocols.omnifc.on_shares import (
     RowGrid,
     _finest,
     _largest_within,
     begun,
+    graph_in_order,
     new_rows,
     whole_rows,
 )
 from daskfc.runs.pipeline.promises import privacy_of
+from daskfc.secure.distances import RowPlan
 from daskfc.secure.shared import DensityClusters
 from daskfc.secure.shared.seeding import FRACTION_BITS
 from daskfc.secure.sums import Centre
@@ -94,6 +99,53 @@ def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation
     assert "LabelSummand" not in set(frame["message"])
     with pytest.raises(InvalidInput, match="reveal='neighbours' and clusterer 'dbscan' cannot"):
         model.predict(federation, urls)
+
+
+def test_spectral_clustering_on_the_graph_of_neighbours(federation, approved):
+    spec = {"spectral": {"affinity": "radius", "eps": 3.0}}  # two of the four blobs touch
+    wanted = OmniFC(5, clusterer=spec, random_state=1).fit(federation)
+    model = OmniFC(5, clusterer=spec, reveal="neighbours", random_state=1).fit(federation)
+    assert ari(labels_of(wanted), labels_of(model)) == 1.0
+    assert (model.n_clusters_, model.silhouette_) == (5, None)
+    assert len(set(labels_of(model)[:-1])) == 4  # and the sample that is far
+    with pytest.raises(InvalidInput, match="OmniFC must be at most the number of samples, 100"):
+        OmniFC(101, clusterer=spec, reveal="neighbours").fit(federation)
+
+
+@pytest.mark.parametrize(
+    ("spec", "k"),
+    [({"spectral": {"affinity": "radius", "eps": 0.7}}, 4), ({"dbscan": {"eps": 0.35}}, None)],
+)
+def test_labels_on_a_graph_hang_on_no_dealing(spec, k):
+    """Neither who holds a sample, nor the order of names and ids, is seen in them."""
+    points = np.random.default_rng(4).uniform(size=(200, 2)) * [6.0, 3.0]
+    clusterer, found = make_clusterer(spec), []
+    near = cdist(points, points, "sqeuclidean") <= clusterer.radius2
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        held, numbers = random.permutation(200), random.permutation(200)
+        packed = np.packbits(near[np.ix_(held, held)], axis=1, bitorder="little")
+        bits = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)
+        positions = dict(zip("ab", np.split(numbers, [random.integers(1, 199)]), strict=True))
+        graph = graph_in_order(
+            bits, RowPlan(positions, 2, 1.0, 1.0, -1, 0), radius2=clusterer.radius2
+        )
+        labels = cluster(graph, None, clusterer=clusterer, n_clusters=k, seed=0).labels
+        found.append(np.empty(200, dtype=np.int64))
+        found[-1][held] = labels[numbers]
+        pairs = sum(len(rows) for rows, _ in graph)
+        assert pairs == (near.sum() - 200) // 2
+    pooled = clusterer.pooled(points, k, 0).labels
+    assert k or np.unique(found[0]).size > 3
+    assert ari(found[0], pooled) > 0.8  # whose order is another
+    for labels in found[1:]:
+        assert ari(labels, found[0]) == 1.0
+
+
+def test_what_the_server_notes_of_a_graph_is_told(federation):
+    spec = {"spectral": {"affinity": "radius", "eps": 1.2}}
+    with pytest.warns(ConvergenceWarning, match="5 components, more than the 2 clusters"):
+        OmniFC(2, clusterer=spec, reveal="neighbours").fit(federation)
 
 
 def test_k_means_is_as_good_as_the_pooled_one(federation, approved):
@@ -281,7 +333,9 @@ def test_samples_far_from_the_origin_are_seen_from_their_mean(tmp_path, approved
         ({"clusterer": {"k-means": {"rows": "distances"}}}, "by k-means on coordinates or by dbs"),
         ({"n_colluding": 2}, "'n_colluding' must be 1; got 2"),
         ({"distances": "blocks"}, "'distances' must be left out; got 'blocks'"),
-        ({"reveal": "neighbours"}, "with reveal='neighbours' clusters by dbscan; got 'k-means'"),
+        ({"reveal": "neighbours"}, "clusters by dbscan, or spectral of affinity 'radius'; got 'k-"),
+        ({"reveal": "neighbours", "clusterer": "spectral"}, "of affinity 'radius'; got 'spectral'"),
+        ({"clusterer": {"spectral": {"affinity": "radius", "eps": 1.0}}}, "by dbscan; got 'spec"),
         ({"reveal": "all"}, "'reveal' parameter of OmniFC"),
         ({"members": ["a", "b", "b"]}, "'members' parameter of OmniFC must be three different"),
         ({"members": "abc"}, "'members' parameter of OmniFC must be three different names"),
@@ -420,6 +474,17 @@ def test_members_begin_the_clustering_that_was_announced_and_no_other():
     for task, reveal in ((own, "neighbours"), (near, "labels"), (own, "distances")):
         assert broken_rule(begun, {"task": task}, announced(reveal=reveal)) is not None
     assert broken_rule(begun, {"task": near}, announced(reveal="neighbours")) is None
+    spectral = {"spectral": {"affinity": "radius", "eps": 2.0}}
+    asked = announced(clusterer=spectral, n_clusters=3, reveal="neighbours")
+    least = replace(near, clusters=replace(near.clusters, min_samples=1))
+    assert broken_rule(begun, {"task": least}, asked) is None
+    assert broken_rule(begun, {"task": near}, asked) is not None
+    for other in (1.0, 3.0):
+        further = {"spectral": {"affinity": "radius", "eps": other}}
+        asked = announced(clusterer=further, n_clusters=3, reveal="neighbours")
+        assert broken_rule(begun, {"task": least}, asked) is not None
+    asked = announced(clusterer=spectral, n_clusters=3)
+    assert broken_rule(begun, {"task": replace(own, clusters=least.clusters)}, asked) is not None
     means = announced(clusterer={"k-means": {"max_iter": 6}}, n_clusters=3)
     own = _finest(9, 2, 3, 6, 5, 2.0)
     assert broken_rule(begun, {"task": own}, means) is None
