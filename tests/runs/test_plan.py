@@ -94,10 +94,7 @@ def running(samples, columns, views):
         federation.close()
 
 
-# What a run alone can tell, from a model that was fitted.
-
-
-def _lloyd(model):
+def _lloyd(model):  # what a run alone can tell, from a model that was fitted
     rounds = model.n_rounds_ - model.n_refine * (model.variant != "basic")
     masked = [row for row in model.ledger_ if row.message == "MaskedPart"]
     columns = [row.shapes["values"][1] for row in masked if row.sender == masked[0].sender]
@@ -157,18 +154,14 @@ CASES = {
     ),
     "OmniFC, k-means on shares": (
         "samples", "OmniFC", {"reveal": "labels", "clusterer": {"k-means": {"max_iter": 2}}},
-        _nothing,
-    ),
+        _nothing),
     "OmniFC, DBSCAN on shares": (
         "samples", "OmniFC",
-        {"reveal": "labels", "n_clusters": None, "clusterer": {"dbscan": {"eps": 0.5}}},
-        _nothing,
-    ),
-    "OmniFC, spectral on a graph of neighbours": (
+        {"reveal": "labels", "n_clusters": None, "clusterer": {"dbscan": {"eps": 0.5}}}, _nothing),
+    "OmniFC, a graph of neighbours": (
         "samples", "OmniFC",
-        {"reveal": "neighbours", "clusterer": {"spectral": {"affinity": "radius", "eps": 9.0}}},
-        _nothing,
-    ),
+        {"reveal": "neighbours", "clusterer": {"spectral": {"affinity": "radius", "eps": 9}}},
+        _nothing),
     "OmniFC, segments": ("samples", "OmniFC", {"n_segments": 2, "n_colluding": 1}, _nothing),
     "FedSC": ("samples", "FedSC", {"rounds": 2}, _nothing),
     "FedSC, coded": ("samples", "FedSC", {"rounds": 2, "similarity": "coded"}, _primes),
