@@ -205,8 +205,10 @@ class Spectral(Clusterer):
             assert isinstance(view, FullDistances)
             weights = view.matrix * -gamma
             return NormalisedAdjacency.of(np.exp(weights, out=weights))
-        if self.affinity == "radius":
-            assert isinstance(view, FullDistances | RadiusGraph)
+        if self.radius2 is not None:
+            if isinstance(view, FullDistances):
+                return NormalisedAdjacency.of((view.matrix <= self.radius2).astype(np.float64))
+            assert isinstance(view, RadiusGraph)
             return NormalisedAdjacency.of(radius_affinity(self._within_radius(view)))
         graph = self._neighbours(view)
         return NormalisedAdjacency.of(neighbour_affinity(graph, self.n_neighbors))
