@@ -24,7 +24,7 @@ from daskfc.linalg.spectrum import laplacian_eigenvalues, laplacian_embedding
 _View: TypeAlias = NeighbourGraph | RadiusGraph | FullDistances | DistanceBlocks
 
 _KRYLOV = 20  # memory over the vectors of one product: those of eight, their images, and copies
-_PAIRS = 1 << 25  # ours: of a radius graph at most; about 120 bytes each while it is built
+_PAIRS = 1 << 25  # ours: of a radius graph at most, some 150 bytes each
 _PANELS = 140_000_000  # bytes: the kernel of 4,000 samples and 1,000 landmarks, a few copies
 
 
