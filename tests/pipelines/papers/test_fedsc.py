@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
 from daskfc.clustering.kernels import kernels
-from pipelines.papers.fedsc import cells, factors, reproduce
+from pipelines.papers.fedsc import cells, epsilon, factors, reproduce
 from pipelines.papers.fedsc.figures import draw
 from pipelines.papers.fedsc.tables import render
 from tests.conftest import DATA, needs_data
@@ -277,3 +277,23 @@ def test_a_cell_runs_every_method_and_a_second_start_runs_nothing(tmp_path, monk
     monkeypatch.setattr(reproduce, "opened", None)  # a second start opens no federation
     reproduce.main()
     assert records.read_text(encoding="utf-8") == kept
+
+
+@pytest.mark.slow
+def test_accuracy_by_epsilon_is_of_fits_with_that_noise(monkeypatch):
+    X = np.concatenate([np.zeros((30, 2)), np.full((30, 2), 6.0)])
+    X += np.random.default_rng(0).normal(size=X.shape)
+    monkeypatch.setattr(epsilon, "SETS", {"two": lambda: (X, np.repeat([0, 1], 30))})
+    monkeypatch.setattr(epsilon, "EPSILONS", (1e4, 0.5))
+    monkeypatch.setattr(epsilon, "SEEDS", (0,))
+    records = list(epsilon.piece("two"))
+    told = {(one["noise"], one["epsilon"]): one["acc"] for one in records}
+    assert [*told] == [("none", None), *((kind, e) for kind in epsilon.KINDS for e in (1e4, 0.5))]
+    assert told["none", None] == told["data", 1e4] == 1.0
+    assert told["data", 0.5] < 0.9
+    row = row_of(epsilon.render(records), "two", "60", "2", "0.500", "1.000 ± 0.000", "data")
+    assert row[6:] == ["1.000 ± 0.000", f"{told['data', 0.5]:.3f} ± 0.000"]
+    about = epsilon.settings(X - X.mean(axis=0))
+    assert (
+        np.linalg.norm(X - X.mean(axis=0), axis=1) <= about["data"]["noise"]["clip"]
+    ).sum() == 57
