@@ -166,6 +166,7 @@ def one_label_each(labels, owners=None):
 
 
 @pytest.mark.filterwarnings("ignore:FederatedGaussianMixture ended")  # these are few samples
+@pytest.mark.filterwarnings("ignore:FFCM's centres still moved")
 @pytest.mark.parametrize("name", quick_first(SAMPLES))
 def test_order_and_keys_change_no_partition(dealt, name):
     first, again = dealt(name, 0), dealt(name, 1)
