@@ -127,7 +127,8 @@ class FedSC(FederatedClusterer):
         Have every client measure the errors of its own similarities, and report them to the caller
         with the bound of Theorem 3.1 or 3.8.
     tolerance : float
-        Rounds end when the dictionary changes by less, relative to its norm.
+        Rounds end when the dictionary changes by less, relative to how far its atoms are from
+        their mean.
     n_init : int
         Starts of k-means on the embedding.
     aggregators : sequence of str, optional

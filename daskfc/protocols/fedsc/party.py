@@ -16,6 +16,7 @@ from daskfc.privacy import REACH_OF_NOISE, Noised, Part, input_digest
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     default_atoms,
     mean_distance,
+    parts_of_moments,
     width_and_atoms,
 )
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
@@ -97,14 +98,14 @@ def summarise(
 
 
 @takes(noise=ANNOUNCED)
-def moments(samples: Floats, noise: Noise | None) -> Floats:
-    """Return sums of the features and of their squares, (2, m), for a secure sum."""
+def moments(samples: Floats, plan: KernelPlan, noise: Noise | None) -> Floats:
+    """Return sums of the features and of their squares, (10, m), for a secure sum."""
     if isinstance(noise, FactorNoise):
         raise PrivacyError(
             "noise on the factors does not protect moments of the samples. Nothing was sent; fit "
             "with start='normal'."
         )
-    return np.stack([samples.sum(axis=0), np.einsum("ij,ij->j", samples, samples)])
+    return parts_of_moments(samples, plan.magnitude)
 
 
 @takes(noise=ANNOUNCED, ridge=as_announced("ridge"))

@@ -79,7 +79,7 @@ def start(
 ) -> Dictionary:
     """Return the first dictionary, drawn from the moments of all samples."""
     count = sum(part.n_samples for part in sizes.values())
-    moments = Moments(count, total.values[0], np.maximum(total.values[1], 0.0))
+    moments = Moments.of_sum(total.values, count, plan.magnitude)
     return Dictionary(first_dictionary(moments, plan.n_atoms, seed))
 
 
@@ -119,8 +119,9 @@ def mean_dictionary(
 
 
 def _change(atoms: Floats, before: Floats) -> float:
-    size = float(np.linalg.norm(before))
-    return float(np.linalg.norm(atoms - before)) / size if size > 0 else 1.0
+    size = float(np.linalg.norm(before - before.mean(axis=0)))  # wherever the origin is
+    moved = float(np.linalg.norm(atoms - before))
+    return moved / size if size > 0 else float(moved > 0)
 
 
 def progress(dictionary: Dictionary, before: Dictionary) -> DictionaryChange:

@@ -44,7 +44,7 @@ def _similar_pairs(rounded: RoundedSimilarities, rehearsal: Rehearsal) -> Sizes:
 
 STAND_INS: StandIns = {
     **as_they_are(party.samples_of, party.summarise, party.tell_rows, server.plan_of),
-    party.moments: lambda samples: of_shape(2, samples.shape[1]),
+    party.moments: lambda samples: of_shape(10, samples.shape[1]),
     party.weighted_update: _weighted_update,
     party.rows_of: _rows_of,
     journal.resumed: lambda: Sizes(release=0, change=math.inf),

@@ -40,9 +40,8 @@ class Start:
             return federation.on_server(last_dictionary, plan)
         if self.kind == "normal":
             return federation.on_server(server.normal_start, plan, len(federation.clients), seed)
-        moments = federation.inline(party.moments, planned.samples, planned.noise)
-        bound = plan.largest_client * max(plan.magnitude, plan.magnitude**2)
-        total = sums.sum(moments, max_abs=bound)
+        inputs = planned.samples, planned.plan_sent, planned.noise
+        total = sums.sum(federation.inline(party.moments, *inputs), max_abs=plan.largest_client)
         return federation.on_server(server.start, total, planned.sizes, plan, seed)
 
 

@@ -10,13 +10,13 @@ from daskfc.clustering.kernels.low_rank_similarity import (
     similarity_rows,
 )
 from daskfc.federation.methods.sample_keys import order_of
-from daskfc.protocols.fedsc import party
 from daskfc.protocols.fedsc.maths.dictionary_start import (
     Moments,
     default_atoms,
     first_dictionary,
     mean_distance,
     normal_dictionary,
+    parts_of_moments,
 )
 from daskfc.protocols.fedsc.maths.kernel_dictionary import coefficients, local_update
 from daskfc.protocols.fedsc.maths.similarity_spectral import cluster_graph, cluster_rows
@@ -33,8 +33,11 @@ TRUTH = np.concatenate([IRIS.target[own] for own in CUTS])
 
 def moments_of(*clients):
     """Return the moments of all clients together, as the server reads them from their sum."""
-    sums, squares = sum(party.moments(X, None) for X in clients)
-    return Moments(sum(map(len, clients)), sums, squares)
+    count, magnitude = (
+        sum(map(len, clients)),
+        2.0 ** np.ceil(np.log2(np.abs(np.concatenate(clients)).max())),
+    )
+    return Moments.of_sum(sum(parts_of_moments(X, magnitude) for X in clients), count, magnitude)
 
 
 def factors(*, rounds=5, steps=1, uniform=False, active=None, start="moments"):

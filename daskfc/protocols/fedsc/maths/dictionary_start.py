@@ -16,16 +16,16 @@ Departures  (1) Each client counts atoms from its own kernel, Eq. (43), since th
             of every feature, from two secure sums; the published normals are `normal_dictionary`.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from daskfc.arrays import Floats, Ints
 from daskfc.checks import check_params, integer, real
 from daskfc.clustering.kernels.kernels import atom_kernel, gaussian, real_matrix
-from daskfc.errors import InvalidInput
 from daskfc.linalg import symmetric_squared_distances
 from daskfc.seeds import generator
 
@@ -132,36 +132,54 @@ def _drawn(n: int, most: int, seed: int, purpose: str) -> Ints:
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of all samples for the first dictionary: their number, sums and sums of squares."""
+    """Mean and standard deviation (divisor n) of every feature of all data, in its units, (m,)."""
 
-    count: int
-    sums: Floats
-    squares: Floats
+    mean: Floats
+    spread: Floats
 
-    def __post_init__(self) -> None:
-        check_params("Moments", {"count": self.count}, {"count": integer(1)})
-        if self.sums.ndim != 1 or self.sums.shape != self.squares.shape or not self.sums.size:
-            raise InvalidInput(
-                f"the 'sums' and 'squares' of Moments must be vectors of one number for each "
-                f"feature; got shapes {self.sums.shape} and {self.squares.shape}. "
-                f"Give both of the same samples."
-            )
+    @classmethod
+    def of_sum(cls, total: Floats, count: int, magnitude: float) -> "Moments":
+        """Return those of `count` samples, from the sum of their `parts_of_moments`."""
+        sums, squares = (_of_digits(half) for half in np.split(total, 2))
+        # whole numbers: in float64 little would be left of the variance far from the origin
+        one = count << 120
+        variance = np.maximum(one * squares - sums * sums, 0) / one**2
+        spread = np.sqrt(variance.astype(np.float64))
+        unit = magnitude or 1.0
+        return cls(unit * (sums / one).astype(np.float64), unit * spread)
 
-    @property
-    def mean(self) -> Floats:
-        """Mean of every feature, shape (m,), in units of the data."""
-        return self.sums / self.count
 
-    @property
-    def spread(self) -> Floats:
-        """Standard deviation of every feature (divisor n), shape (m,), in units of the data."""
-        variance = self.squares / self.count - self.mean**2
-        return np.sqrt(np.maximum(variance, 0.0))  # below 0 by rounding only
+def parts_of_moments(X: Floats, magnitude: float) -> Floats:
+    """Return a client's sums of features and of their squares, in units of `magnitude`, (10, m).
+
+    Each is five digits to base 2**24, in [-n, n], whose sums in fixed point are exact.
+    """
+    Y = X / (magnitude or 1.0)
+    centre = Y.mean(axis=0)
+    Y -= centre
+    parts = centre, Y.sum(axis=0), np.einsum("ij,ij->j", Y, Y)
+    c, s, q = np.array([[int(math.ldexp(v, 120)) for v in part] for part in parts], dtype=object)
+    sums = len(Y) * c + s
+    squares = ((sums + s) * c >> 120) + q
+    return np.concatenate([_digits(sums), _digits(squares)])
+
+
+def _digits(values: NDArray[np.object_]) -> Floats:
+    """Return the digits, (5, m), of whole numbers of 2**-120."""
+    size = np.abs(values)
+    rows = [size >> 96, *((size >> place) % 2**24 for place in (72, 48, 24, 0))]
+    return np.where(values < 0, -1.0, 1.0) * np.array(rows, dtype=np.float64) / 2**24
+
+
+def _of_digits(rows: Floats) -> NDArray[np.object_]:
+    """Return whole numbers of 2**-120 from sums of digits."""
+    digits = np.rint(rows * 2**24).astype(np.int64).astype(object)
+    return np.asarray(functools.reduce(lambda high, low: (high << 24) + low, digits))
 
 
 def first_dictionary(moments: Moments, n_atoms: int, seed: int) -> Floats:
     """Return atoms (d, m): normal draws with the mean and spread of every feature of all data."""
-    normals = normal_dictionary(n_atoms, moments.sums.size, 1, seed)
+    normals = normal_dictionary(n_atoms, len(moments.mean), 1, seed)
     return moments.mean + moments.spread * normals
 
 

@@ -71,7 +71,8 @@ def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
     eye = np.eye(len(Z))
     M = (C @ C.T) * (K_zz + ridge * eye)
     C *= K_zx  # now W of Eq. (15)
-    target = C @ X
+    centre = X.mean(axis=0)  # M 1 = W 1: a step shifts with the data, and rounds least near 0
+    target = C @ (X - centre)
     mean = float(np.trace(M)) / len(Z)
     if mean == 0.0:  # all kernel values underflow: no sample is near any atom
         return Z
@@ -82,7 +83,9 @@ def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
         except scipy.linalg.LinAlgError:
             damping *= 10.0  # terminates: eigenvalues of M are above about -d ε mean(diag M)
         else:
-            return scipy.linalg.cho_solve(factor, target + damping * Z)
+            moved: Floats = scipy.linalg.cho_solve(factor, target + damping * (Z - centre))
+            moved += centre
+            return moved
 
 
 def local_update(
