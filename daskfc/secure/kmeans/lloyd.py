@@ -1,14 +1,12 @@
 """Steps of every k-means on a client's rows: check, label, and bound their sums."""
 
-import math
-
 import numpy as np
 
 from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
 from daskfc.linalg import squared_distances
+from daskfc.secure.sums.few import count_unit, sum_unit
 
-_ROWS = 2.0**36  # ours: of all clients, at most; a power of four
 _BLOCK = 4096  # ours: rows at a time, so that no step holds distances of all rows
 
 
@@ -54,24 +52,10 @@ def nearest_labels(rows: Floats, centers: Floats) -> Ints:
     return labels
 
 
-def power_of_four(least: float) -> float:
-    """Return the smallest power of four above a number; 1 for 0."""
-    exponent = math.frexp(least)[1]  # least < 2**exponent
-    return math.ldexp(1.0, exponent + exponent % 2)
-
-
-def count_unit(bound: float) -> float:
-    """Return what a number of rows is multiplied with, to be at most `bound`, a power of two."""
-    if math.frexp(bound)[0] != 0.5:  # refusals of sums in units between would tell how large
-        raise InvalidInput(f"the bound of sums must be a power of two; got {bound}. Round it up.")
-    return bound / _ROWS
-
-
 def units(bound: float, n_features: int) -> Floats:
     """Return what makes counts, sums and squares about a point as large as `bound`, at most.
 
     `bound` is on squares, and a power of four; the (1 + 2 s,) units are powers of two, which round
     nothing. Σ|x| ≤ √(n Σx²): so in fixed point all keep their digits, whatever the features' unit.
     """
-    each = (math.sqrt(bound) / math.sqrt(_ROWS), 1.0)
-    return np.concatenate([[count_unit(bound)], np.repeat(each, n_features)])
+    return np.concatenate([[count_unit(bound)], np.repeat((sum_unit(bound), 1.0), n_features)])

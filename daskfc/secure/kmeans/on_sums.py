@@ -34,7 +34,7 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import check_rows, count_unit, nearest_labels, power_of_four, units
+from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels, units
 from daskfc.secure.kmeans.messages import (
     KMeansCenters,
     KMeansCounts,
@@ -42,7 +42,13 @@ from daskfc.secure.kmeans.messages import (
     KMeansProposal,
 )
 from daskfc.secure.sums import Aggregation, Total
-from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
+from daskfc.secure.sums.few import (
+    LARGEST_COUNT,
+    count_unit,
+    counts_and_holder,
+    held_counts,
+    power_of_four,
+)
 from daskfc.seeds import generator, integer_seed
 
 POINTS = 4  # ours: about which squares are told in a start, at most, one a clustering

@@ -1,16 +1,20 @@
 """Sums of counts that also count the clients with any, so that small groups stay hidden.
 
-A client adds one number for both, so a masked sum of them costs no more than one of counts.
+A client adds one number for both, so a masked sum of them costs no more than one of counts. And
+units in which counts and sums of rows keep their digits beside sums of squares.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from daskfc.errors import InvalidInput
 from daskfc.secure.sums.total import Total
 from daskfc.site import Smallest
 
+_ROWS = 2.0**36  # ours: of all clients, at most; a power of four
 _HOLDER = 2.0**33  # ours: above all samples of all clients
 LARGEST_COUNT = 2.0 * _HOLDER
 """Public bound on what one client adds for a count."""
@@ -37,3 +41,21 @@ def held_counts(total: Total) -> Held:
     """Return counts over all clients, and how many clients have any."""
     holders, counts = np.divmod(np.rint(total.values), _HOLDER)
     return Held(counts.astype(np.int64), holders.astype(np.int64))
+
+
+def power_of_four(least: float) -> float:
+    """Return the smallest power of four above a number; 1 for 0."""
+    exponent = math.frexp(least)[1]  # least < 2**exponent
+    return math.ldexp(1.0, exponent + exponent % 2)
+
+
+def count_unit(bound: float) -> float:
+    """Return what a number of rows is multiplied with, to be at most `bound`, a power of two."""
+    if math.frexp(bound)[0] != 0.5:  # refusals of sums in units between would tell how large
+        raise InvalidInput(f"the bound of sums must be a power of two; got {bound}. Round it up.")
+    return bound / _ROWS
+
+
+def sum_unit(bound: float) -> float:
+    """Return what a sum of rows is multiplied with, as Σ|x| ≤ √(n Σx²); `bound` is on squares."""
+    return math.sqrt(bound) / math.sqrt(_ROWS)

@@ -16,6 +16,7 @@ from daskfc.clustering.kernels.width import width_of_moments
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, Sent
 from daskfc.secure.sums.centre import Centre
+from daskfc.secure.sums.few import count_unit, power_of_four, sum_unit
 from daskfc.secure.sums.total import Aggregation, Total
 from daskfc.stores import ClientStore
 
@@ -84,17 +85,22 @@ def agree_on_width(
     ...     return federation.tell(agree_on_width(federation, sums, "gaussian"))
     """
     check_params("a kernel", {"kind": kernel_kind}, {"kind": one_of(*KERNELS)})
-    parts = federation.on_clients(interpoint_moments, kernel_kind, centre)
-    return federation.on_server(width_of_total, sums.sum(parts), kernel_kind, hidden=hidden)
+    squares = federation.on_clients(interpoint_moments, kernel_kind, centre)
+    most, those = sums.agree(squares)
+    bound = power_of_four(most)
+    parts = federation.on_clients(interpoint_moments, kernel_kind, centre, bound, clients=those)
+    total = sums.sum(parts, max_abs=bound)
+    return federation.on_server(width_of_total, total, kernel_kind, bound, hidden=hidden)
 
 
 def interpoint_moments(
-    data: ClientStore, kernel_kind: str, centre: Centre | None = None
+    data: ClientStore, kernel_kind: str, centre: Centre | None = None, bound: float | None = None
 ) -> NDArray[np.float64]:
     """Return a client's summand for the kernel's width, of rows relative to `centre` or the origin.
 
     It has n; the sum of all squares, or of each feature's for the Laplacian kernel; the sum of each
-    feature, except for the polynomial kernel.
+    feature, except for the polynomial kernel. `bound`, on the squares, gives n and sums units in
+    which they keep their digits, whatever the features' unit; without it there are squares alone.
     """
     d = data.n_features
     firsts, squares = np.zeros(d), np.zeros(d)
@@ -106,25 +112,27 @@ def interpoint_moments(
         squares = np.array([squares.sum()])
     if kernel_kind == "polynomial":
         firsts = firsts[:0]
-    return np.concatenate([[float(data.n_samples)], squares, firsts])
+    if bound is None:
+        return squares
+    count = data.n_samples * count_unit(bound)
+    return np.concatenate([[count], squares, firsts * sum_unit(bound)])
 
 
-def width_of_total(total: Total, kernel_kind: str, *, hidden: float | None = None) -> KernelWidth:
+def width_of_total(
+    total: Total, kernel_kind: str, bound: float, *, hidden: float | None = None
+) -> KernelWidth:
     """Return the width of `interpoint_moments`' sum; where rounding hides it, `hidden` or raise."""
-    values, error = total.values.ravel(), total.error_bound
+    values, error, unit = total.values.ravel(), total.error_bound, sum_unit(bound)
     n_squares = (len(values) - 1) // 2 if kernel_kind == "laplacian" else 1
-    n, n_doubt = max(float(values[0]), 1.0), error
-    if error < 0.5:  # a number of samples is whole
-        n, n_doubt = round(n), 0.0
-    squares, means = values[1 : 1 + n_squares] / n, values[1 + n_squares :] / n
+    n = max(round(values[0] / count_unit(bound)), 1)
+    squares, means = values[1 : 1 + n_squares] / n, values[1 + n_squares :] / unit / n
     if kernel_kind != "laplacian":  # one variance: of all features together
         size, offset = np.abs(means).sum(), np.square(means).sum()
     else:
         size, offset = np.abs(means), np.square(means)
     variances = squares - offset  # of the polynomial kernel, mean squares themselves
-    # The most that rounding may have moved them: of squares and means, and of n, which scales both.
-    doubt = (error * (1.0 + 2.0 * size) + n_doubt * (squares + 2.0 * offset)) / n
-    doubt = doubt + _ROUNDING * squares
+    # The most that rounding may have moved them: of squares and means.
+    doubt = error * (1.0 + 2.0 * size / unit) / n + _ROUNDING * squares
     variances = np.where(variances > doubt / _RELATIVE, variances, 0.0)
     if not variances.any():
         if hidden is not None:

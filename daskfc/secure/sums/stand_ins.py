@@ -54,9 +54,11 @@ def _seal(public: Mapping[str, PublicKeys], tags: tuple[str, ...], party: str) -
     return {member: Sizes(byte=content + (0 if member == party else _SEAL)) for member in public}
 
 
-def _moments(data: ClientStore, kernel_kind: str) -> np.ndarray:
+def _moments(data: ClientStore, kernel_kind: str, bound: float | None = None) -> np.ndarray:
     d = data.n_features
     squares = d if kernel_kind == "laplacian" else 1
+    if bound is None:
+        return of_shape(squares)
     return of_shape(1 + squares + (0 if kernel_kind == "polynomial" else d))
 
 

@@ -17,8 +17,8 @@ from daskfc.federation import PerClient
 from daskfc.protocols.federated_kmeans.estimator import LLOYD_ROUNDS
 from daskfc.secure.kmeans import open_kmeans
 from daskfc.secure.kmeans.groups import SMALLEST
-from daskfc.secure.kmeans.lloyd import count_unit
 from daskfc.secure.sums import PlainSum
+from daskfc.secure.sums.few import count_unit
 from daskfc.testing.kmeans import inertia_of
 from tests.protocols.federated_kmeans.oracle import LEAST, last_labels, means, rounds
 from tests.secure.kmeans.here import Here

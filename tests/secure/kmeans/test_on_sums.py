@@ -20,10 +20,11 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import count_unit, power_of_four, units
+from daskfc.secure.kmeans.lloyd import units
 from daskfc.secure.kmeans.messages import KMeansProposal
 from daskfc.secure.kmeans.on_sums import POINTS, own_squares
 from daskfc.secure.sums import PlainSum
+from daskfc.secure.sums.few import count_unit, power_of_four
 from daskfc.site import ANY_PART, BETWEEN_SITES
 from daskfc.testing.kmeans import inertia_of, rows_for_tests
 from tests.secure.kmeans.here import Here

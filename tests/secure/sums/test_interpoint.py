@@ -10,6 +10,7 @@ from daskfc.clustering.kernels.width import interpoint_width
 from daskfc.coding import FixedPoint
 from daskfc.errors import InvalidInput, PartyError
 from daskfc.secure.sums import Total, agree_on_width, open_sum
+from daskfc.secure.sums.few import power_of_four
 from daskfc.secure.sums.interpoint import interpoint_moments, width_of_total
 from daskfc.stores import ClientStore
 from daskfc.testing.federation import federation_of, stores_of
@@ -40,21 +41,17 @@ def brute_width(X, kind):
     )
 
 
-def width(parts, kind, *, exact=False):
+def width(parts, kind):
     """As the server finds it: of one sum in fixed point."""
-    moments = [interpoint_moments(Rows(part), kind)[:, None] for part in parts]
-    ring = FixedPoint.for_bound(
-        2.0 ** np.ceil(np.log2(np.max(np.abs(moments)))), n_terms=len(parts)
-    )
+    bound = power_of_four(max(interpoint_moments(Rows(part), kind).max() for part in parts))
+    moments = [interpoint_moments(Rows(part), kind, None, bound)[:, None] for part in parts]
+    ring = FixedPoint.for_bound(bound, n_terms=len(parts))
     values = ring.decode(sum(ring.encode(moment) for moment in moments))
-    total = (
-        Total(np.sum(moments, axis=0), 0.0, ()) if exact else Total(values, ring.error_bound, ())
-    )
-    return width_of_total(total, kind).width
+    return width_of_total(Total(values, ring.error_bound, ()), kind, bound).width
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(seed=st.integers(0, 2**30), scale=st.integers(-12, 15), shift=st.floats(-20, 20))
+@given(seed=st.integers(0, 2**30), scale=st.integers(-400, 400), shift=st.floats(-20, 20))
 def test_the_width_is_that_of_all_pairs(kind, seed, scale, shift):
     rng = np.random.default_rng(seed)
     sizes, d = rng.integers(1, 20, 4), int(rng.integers(1, 6))
@@ -95,16 +92,14 @@ def test_a_constant_feature_counts_nothing():
 def test_constant_samples_have_no_width(kind, value):
     X = np.full((20, 3), value)
     with pytest.raises(InvalidInput, match="not all alike"):
-        width_of_total(Total(interpoint_moments(Rows(X), kind)[:, None], 0.0, ()), kind)
+        width([X], kind)
     with pytest.raises(InvalidInput, match="all alike"):
         interpoint_width(X, kind)
 
 
 def test_zeros_have_no_norm():
     with pytest.raises(InvalidInput, match="not all alike"):
-        width_of_total(
-            Total(interpoint_moments(Rows(np.zeros((4, 2))), "polynomial"), 0.0, ()), "polynomial"
-        )
+        width([np.zeros((4, 2))], "polynomial")
     with pytest.raises(InvalidInput, match="too large"):
         interpoint_width(np.zeros((4, 2)), "polynomial")
 
@@ -126,39 +121,43 @@ def test_what_rounding_hides_is_refused_and_never_wrong(kind):
 
 def test_a_client_adds_counts_squares_and_sums():
     X = np.array([[1.0, -2.0], [3.0, 0.5], [0.0, 4.0], [-1.0, 1.0]])
-    assert interpoint_moments(Rows(X), "gaussian").tolist() == [4.0, 32.25, 3.0, 3.5]
-    assert interpoint_moments(Rows(X), "laplacian").tolist() == [4.0, 11.0, 21.25, 3.0, 3.5]
-    assert interpoint_moments(Rows(X), "polynomial").tolist() == [4.0, 32.25]
+    for kind, squares, firsts in [
+        ("gaussian", [32.25], [3.0, 3.5]),
+        ("laplacian", [11.0, 21.25], [3.0, 3.5]),
+        ("polynomial", [32.25], []),
+    ]:
+        assert interpoint_moments(Rows(X), kind).tolist() == squares
+        found = interpoint_moments(Rows(X), kind, None, 2.0**36).tolist()
+        assert found == [4.0, *squares, *firsts]
 
 
 @pytest.mark.parametrize(
-    ("kind", "n", "square", "mean", "error", "found"),
+    ("kind", "square", "mean", "unit", "found"),
     [
-        # A mean square may be in doubt by 1e-4 of itself. n is whole: of the squares, error / n.
-        ("polynomial", 1000, 4.1, (), 0.4, True),
-        ("polynomial", 1000, 3.9, (), 0.4, False),
-        # Of a variance, with |mean| = 1: 3 error / n.
-        ("gaussian", 1000, 13.1, (1.0,), 0.4, True),
-        ("gaussian", 1000, 12.9, (1.0,), 0.4, False),
-        # n is not known to be whole: by error / n of the squares, and twice that of the mean's.
-        ("polynomial", 1000, 1e6, (), 0.49, True),
-        ("polynomial", 1000, 1e6, (), 0.5, False),
-        ("gaussian", 100_000, 1.40, (1.0,), 0.6, True),
-        ("gaussian", 100_000, 1.37, (1.0,), 0.6, False),
+        # A mean square may be in doubt by 1e-4 of itself, of an error of 0.4 of 1000 samples.
+        ("polynomial", 4.1, (), 1.0, True),
+        ("polynomial", 3.9, (), 1.0, False),
+        # Of a variance, with |mean| = 1: three times; 33 times where sums are in 1/16.
+        ("gaussian", 13.1, (1.0,), 1.0, True),
+        ("gaussian", 12.9, (1.0,), 1.0, False),
+        ("gaussian", 133.1, (1.0,), 1 / 16, True),
+        ("gaussian", 132.9, (1.0,), 1 / 16, False),
     ],
 )
 def test_a_width_counts_where_rounding_leaves_a_ten_thousandth_at_most(
-    kind, n, square, mean, error, found
+    kind, square, mean, unit, found
 ):
-    total = Total(np.array([1.0, square, *mean])[:, None] * n, error, ())
+    bound = 2.0**36 * unit**2
+    values = np.array([unit**2, square, *(m * unit for m in mean)])
+    total = Total(values[:, None] * 1000, 0.4, ())
     if found:
         variance = square - sum(m * m for m in mean)
-        assert width_of_total(total, kind).width == pytest.approx(
+        assert width_of_total(total, kind, bound).width == pytest.approx(
             np.sqrt(variance * (1 if kind == "polynomial" else 2))
         )
     else:
         with pytest.raises(InvalidInput, match="rounding hides"):
-            width_of_total(total, kind)
+            width_of_total(total, kind, bound)
 
 
 @pytest.mark.parametrize("kind", KINDS)
