@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from daskfc.errors import InvalidInput, PartyError
+from daskfc.errors import PartyError
 from daskfc.federation import Federation
 from daskfc.protocols import FederatedKernelKMeans
 from daskfc.stores import write_store
@@ -47,6 +47,15 @@ def test_what_cannot_be_seen_from_the_mean_is_refused(tmp_path):
         given = FederatedKernelKMeans(4, n_features=60, iterations=2, kernel_width=2.0)
         with pytest.raises(PartyError, match=r"'client-\d' must not lie so far .* 'kernel_width'"):
             given.fit(federation)
-        polynomial = FederatedKernelKMeans(4, n_features=60, iterations=2, kernel="polynomial")
-        with pytest.raises((InvalidInput, PartyError)):
-            polynomial.fit(federation)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("kernel", "unit", "offset"),
+    [("gaussian", 1e-9, 0), ("polynomial", 1, 1e9), ("gaussian", 1e9, 0), ("laplacian", 1e-30, 0)],
+)
+def test_the_unit_of_features_does_not_matter(tmp_path, kernel, unit, offset):
+    X, own = blobs()
+    with Federation.local(deal(tmp_path, X * unit + offset, np.arange(400) % 3)) as federation:
+        model = FederatedKernelKMeans(4, n_features=60, iterations=2, kernel=kernel)
+        assert adjusted_rand_score(own, by_id(model.fit(federation).labels_)) == 1.0
