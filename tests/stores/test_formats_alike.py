@@ -106,6 +106,36 @@ def test_a_code_is_one_of_short_numbers_too(kind, tmp_path):
     np.testing.assert_array_equal(rows, [[np.nan], [1.5], [-9.875]])
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
+@pytest.mark.parametrize("more", [[], ["<3"]])
+def test_a_code_is_one_of_short_numbers_that_were_widened(kind, more, tmp_path):
+    x = np.float32([-9.9, -9.875, 1e20]).astype(float).tolist() + more
+    write, keys = FORMATS[kind]
+    write(
+        pd.DataFrame({"id": list("abcd")[: len(x)], "x": list(map(str, x)) if more else x}),
+        tmp_path / f"t.{kind}",
+    )
+    keys = {**keys, "ids": "id", "missing": "keep", "na_values": [-9.9], "censored": "limit"}
+    _, rows = read(tmp_path / f"t.{kind}", **keys)
+    np.testing.assert_array_equal(rows[:2], [[np.nan], [-9.875]])
+    assert np.isfinite(rows[2:]).all()
+
+
+@pytest.mark.parametrize(
+    ("form", "cells"),
+    [
+        (None, ["1900-01-01 00:00:00", "1970-01-02T12:00"]),
+        ("%d.%m.%Y %H:%M", ["01.01.1900 00:00", "02.01.1970 12:00"]),
+    ],
+)
+def test_a_code_that_is_a_day_in_a_csv(form, cells, tmp_path):
+    (tmp_path / "t.csv").write_text("id,day\n" + "".join(f"{c},{c}\n" for c in cells))
+    keys = {"ids": "id", "dates": ["day"], "missing": "keep", "date_format": form}
+    samples, rows = read(tmp_path / "t.csv", **keys, na_values=["1900-01-01"])
+    np.testing.assert_array_equal(rows, [[np.nan], [1.5]])
+    assert list(samples.ids()) == cells  # words stay
+
+
 @pytest.mark.parametrize("kind", ["parquet", "feather", "duckdb", "xlsx"])
 def test_a_code_that_is_a_day_beside_times_of_day(kind, tmp_path):
     days = [datetime.datetime(1900, 1, 1), datetime.datetime(1970, 1, 2, 12)]

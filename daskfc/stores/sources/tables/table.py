@@ -129,9 +129,7 @@ class Table(Source):
         file = self.file(source)
         check_names(file.names, source)
         if source.rename or source.na_values:
-            return _Told(
-                file, source.file, source.rename or {}, source.na_values, spelling_of(source)
-            )
+            return _Told(file, source)
         return file
 
     def open(self, source: SourceConfig) -> Samples:
@@ -225,29 +223,27 @@ class _Told(TableFile):
     """A file with its columns renamed, and with empty cells where codes stand for no value."""
 
     file: TableFile
-    path: str
-    rename: dict[str, str]
-    gaps: Any
-    spelling: Spelling
+    source: SourceConfig
     names: Sequence[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        there = list(self.file.names)
-        if strange := [name for name in self.rename if name not in there]:
+        there, path = list(self.file.names), self.source.file
+        rename = self.source.rename or {}
+        if strange := [name for name in rename if name not in there]:
             raise StoreError(
-                f"{self.path}: source.rename must name columns that are there; {strange[0]!r} is "
+                f"{path}: source.rename must name columns that are there; {strange[0]!r} is "
                 f"not, the columns are {listed(there)}. Correct it."
             )
-        self.names = [self.rename.get(name, name) for name in there]
+        self.names = [rename.get(name, name) for name in there]
         self._there = dict(zip(self.names, there, strict=True))
         if len(self._there) < len(there):
             twice = next(name for name in self.names if list(self.names).count(name) > 1)
             raise StoreError(
-                f"{self.path}: columns must have different names; with source.rename {twice!r} "
+                f"{path}: columns must have different names; with source.rename {twice!r} "
                 "comes twice. Give another name."
             )
-        if isinstance(self.gaps, dict):
-            _check_there(list(self.gaps), self.names, self.path)
+        if isinstance(self.source.na_values, dict):
+            _check_there(list(self.source.na_values), self.names, path)
 
     def count(self) -> int:
         return self.file.count()
@@ -262,18 +258,21 @@ class _Told(TableFile):
         of_text = [self._there[name] for name in text]
         for frame in self.file.frames(own, rows, of_text):
             named = frame.set_axis(list(columns), axis=1)
-            if self.gaps:
-                named = named.apply(
-                    lambda one: _emptied(one, by_column(self.gaps, one.name) or (), self.spelling)
-                )
+            if self.source.na_values:
+                named = named.apply(lambda one: _emptied(one, self.source))
             yield named
 
 
-def _emptied(column: pd.Series, codes: Collection[str], spelling: Spelling) -> pd.Series:
+def _emptied(column: pd.Series, source: SourceConfig) -> pd.Series:
     """Return a column without the cells that are one of the codes: numbers, times or words."""
+    name, spelling = str(column.name), spelling_of(source)
+    codes = by_column(source.na_values, name) or ()
     written = pd.Series(list(codes), dtype=object).str.strip()
     # as the file writes numbers, or as YAML does
     numbers = numbers_of(written, spelling).fillna(pd.to_numeric(written, errors="coerce")).dropna()
+    with np.errstate(over="ignore"):  # and as 32 bits hold fractions, in files that widened them
+        short = numbers.astype(np.float32).astype(np.float64)
+    numbers = pd.concat([numbers, short[(numbers % 1 != 0) & np.isfinite(short)]])
     if pd.api.types.is_numeric_dtype(column.dtype):
         if column.dtype.kind not in "iu":
             coded = _are_numbers(column, numbers)
@@ -286,15 +285,23 @@ def _emptied(column: pd.Series, codes: Collection[str], spelling: Spelling) -> p
         return column.astype(with_gaps(column.dtype.name.lower())).mask(coded)
     text = as_text(column)
     if pd.api.types.infer_dtype(column, skipna=True).startswith("date"):
-        times = pd.to_datetime(written, format="ISO8601", errors="coerce", utc=True)
         own = pd.to_datetime(column, errors="coerce", utc=True)
-        coded = own.notna() & own.isin(times)
+        coded = own.isin(_times(written).dropna())
     else:
         values = numbers_of(text, spelling)
         coded = text.isin(written) | (_are_numbers(values, numbers) & (values.abs() < 1 << 53))
+        if name in (source.dates or ()):
+            form = by_column(source.date_format, name)
+            codes_of = pd.concat([_times(written), _times(written, form)]).dropna()
+            coded |= _times(text, form).isin(codes_of)
     found = column.copy()
     found[coded] = None  # pandas 2.2 warns where `mask` does so
     return found
+
+
+def _times(words: pd.Series, form: str | None = None) -> pd.Series:
+    """Return words as times, NaT where they are none."""
+    return pd.to_datetime(words, format=form or "ISO8601", errors="coerce", utc=True)
 
 
 def _are_numbers(column: pd.Series, numbers: pd.Series) -> pd.Series:
