@@ -87,6 +87,21 @@ def count_for(clusterer, k=3):
     return None if clusterer.finds_n_clusters else k
 
 
+IN_UNITS = ("eps", "kernel_width", "preference", "estimator")
+
+
+@pytest.mark.parametrize(
+    "spec", [s for s in SPECS if not any(p in str(s) for p in IN_UNITS)], ids=str
+)
+@pytest.mark.parametrize("unit", [2.0**-100, 2.0**100])
+def test_the_unit_of_the_data_does_not_matter(spec, unit):
+    X, y = blobs()
+    clusterer = make_clusterer(spec)
+    found = clusterer.fit(view_for(clusterer, X * unit), count_for(clusterer), 0)
+    if clusterer.params.get("assignment") != "argmax":  # the largest weight need not find blobs
+        assert oracle.same_partition(found.labels, y)
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_fit_finds_separate_groups_and_predict_repeats_its_labels(spec):
     X, y = blobs()

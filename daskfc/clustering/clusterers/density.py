@@ -328,6 +328,9 @@ class OPTICS(NearestSample):
         if len(points) < self.min_samples:
             return np.full(len(points), -1)
         library = sklearn.cluster.OPTICS(min_samples=self.min_samples, xi=self.xi)
+        # it rounds distances to 15 decimals, which leaves nothing of small ones
+        largest = np.abs(points).max(initial=0.0)
+        points = np.ldexp(points, max(0, -int(np.frexp(largest)[1])))
         with np.errstate(divide="ignore", invalid="ignore"):  # raised by equal samples
             labels: Ints = library.fit_predict(points)
         return labels

@@ -166,7 +166,10 @@ class UMAP(Clusterer):
         n, k = graph.n, self.n_neighbors
         near = np.column_stack([np.arange(n, dtype=np.int32), graph.indices[:, : k - 1]])
         apart = np.zeros((n, k), np.float32)  # the first neighbour is the sample itself
-        apart[:, 1:] = np.sqrt(graph.distances[:, : k - 1])
+        distances = np.sqrt(graph.distances[:, : k - 1])
+        # the library looks for widths within 2**64 of 1: in other units, in steps of as much
+        unit = 64 * round(int(np.frexp(distances.mean())[1]) / 64)
+        apart[:, 1:] = np.ldexp(distances, -unit)
         order = np.linspace(0.0, 1.0, n)[:, None]  # in place of features
 
         def places(init: str) -> tuple[Floats, Any]:
