@@ -70,6 +70,7 @@ MATTERS = {
     },
     "ESFMC": {
         "noise": (
+            "daskfc.protocols.esfmc.party.new_assignments",
             "daskfc.protocols.esfmc.party.tell_assignments",
             "daskfc.protocols.esfmc.party.tell_losses",
             "daskfc.protocols.esfmc.party.vote",

@@ -1,11 +1,11 @@
-"""kCAGC at sites whose policy lets the server place means of alike samples, and no single ones."""
+"""What methods over columns tell the server beside what sites agreed to: distances, assignments."""
 
 import numpy as np
 import pytest
 
-from daskfc.errors import DaskfcError, PolicyRefused
+from daskfc.errors import DaskfcError, PolicyRefused, PrivacyError
 from daskfc.federation import Federation
-from daskfc.protocols import KCAGC
+from daskfc.protocols import ESFMC, KCAGC
 from daskfc.stores import write_store
 from tests.deploy.test_sites import Site, cluster_of
 
@@ -14,13 +14,18 @@ pytestmark = pytest.mark.slow
 POLICY = """\
 methods:
   kCAGC: {variant: optimised, distances: landmarks, n_refine: 0, n_local_clusters: {max: 3}}
+  ESFMC: {noise: required}
 """
 LAWFUL = {"filter_order": 0, "distances": "landmarks", "n_refine": 0, "n_local_clusters": 2}
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sites")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("sites")
+
+
+@pytest.fixture(scope="module")
+def address(folder):
     site, random = Site(folder), np.random.default_rng(0)
     site.policy.write_text(POLICY)
     scheduler = site.scheduler("127.0.0.1")
@@ -101,3 +106,18 @@ def test_a_server_that_asks_for_other_distances_gets_none(federation, monkeypatc
     model._on_nodes = on_samples
     with pytest.raises(DaskfcError, match=r"distances of samples .* are not in a run"):
         model.fit(federation)
+
+
+def test_new_samples_of_several_clients_bear_no_noise_and_are_not_told(folder, federation):
+    """A site's own store counts as new samples, so that noise of a fit was none a call later."""
+    noise = {"epsilon": 8.0, "delta": 1e-4}
+    short = {"rounds": 1, "local_epochs": 1, "pretraining_epochs": 0}
+    model = ESFMC(2, noise=noise, random_state=0, **short).fit(federation)
+    stores = {name: str(folder / f"{name}.zarr") for name in "ab"}
+    assert len(model.predict(federation, {"a": stores["a"]})) == 24
+    with pytest.raises(PrivacyError, match="labels new samples of one client at a time"):
+        model.predict(federation, stores)
+    model.noise = None  # as a driver does that does not ask
+    with pytest.raises(PolicyRefused, match="by its rule 'steps'"):
+        model.predict(federation, stores)
+    assert "Assignments" not in {row.message for row in federation.ledger}

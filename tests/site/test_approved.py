@@ -67,3 +67,13 @@ def test_what_noise_does_not_protect_no_site_tells_beside_it(method, step, allow
         assert Protocol.of(method).refusal(use, parameters) is None
     for parameters in refused_:
         assert Protocol.of(method).refusal(use, parameters) is not None
+
+
+def test_assignments_of_new_samples_are_told_without_noise_alone():
+    step = "daskfc.protocols.esfmc.party.new_assignments"
+    for told, noise, goes in (((), CLAIM, True), (("client → server",), None, True),
+                              (("client → server",), CLAIM, False)):  # fmt: skip
+        said = Protocol.of("ESFMC").refusal(
+            StepUse(step, "client", frozenset(told), {}), {"noise": noise}
+        )
+        assert (said is None) == goes

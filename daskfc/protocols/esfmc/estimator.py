@@ -99,7 +99,7 @@ class ESFMC(FederatedClusterer):
     server sees of a sample's own row is (ε, δ)-private for networks taken as fixed.
 
     `predict` labels new samples of one view or several by the clients' heads; the server averages
-    the assignments of several.
+    the assignments of several, which bear no noise: after a fit with noise it takes one.
 
     References
     ----------
@@ -212,6 +212,11 @@ class ESFMC(FederatedClusterer):
     def _predict(self, federation: Federation, new: NewStores) -> Labelled:
         trained, last, settings = self._model
         owners = list(new)
+        if len(owners) > 1 and self.noise is not None:
+            raise PrivacyError(
+                "ESFMC with noise labels new samples of one client at a time: several would tell "
+                f"the server assignments, which bear none; got {len(owners)}. Predict one by one."
+            )
         model = (PerClient({c: trained[c] for c in owners}), last, settings)
         if len(owners) == 1:
             found = federation.on_clients(party.new_assignments, new, *model, clients=owners)

@@ -235,6 +235,10 @@ def test_noise_is_in_the_ledger_and_losses_are_not_told(complete):
     told = noise_in_words({**model.privacy_, "fits": 1, "epsilon_of_all_fits": 30.0})
     assert told.startswith("on features, multiplier")
     assert not model.can_start_again()
+    urls = {one: complete.contract.readable[one].url for one in complete.clients[:2]}
+    assert len(model.predict(complete, {"client-1": urls["client-1"]})) == N
+    with pytest.raises(PrivacyError, match="one client at a time"):
+        model.predict(complete, urls)
 
 
 def test_what_does_not_go_together_is_refused(complete):
