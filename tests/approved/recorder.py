@@ -92,7 +92,7 @@ class Recorder:
             return  # a test's own step, or one that takes what such a step made
         if use.step.startswith("tests."):
             return
-        if use.at == "client" and use.step.startswith("daskfc."):
+        if use.step.startswith("daskfc."):
             broken = broken_rule(use.function, use.given, announced)
             if broken is not None:
                 self.refusals[f"{method} asks for {use.step}, whose {broken}"] = None

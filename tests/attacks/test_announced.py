@@ -1,6 +1,7 @@
 """What is told to some clients and not to others, and arguments beside what was announced."""
 
 import itertools
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from daskfc.errors import DaskfcError
 from daskfc.federation import PerClient
 from daskfc.secure.sums import masked
 from daskfc.site import RunRequest
+from daskfc.site.approved import Protocol
 from tests.attacks.conftest import ROWS
 from tests.secure.sums import steps
 
@@ -65,7 +67,18 @@ def test_a_ring_of_its_own_for_each_client_gives_noise(federation):
     found = federation.publish(steps.bare_total, sent, RING).values
     assert (np.abs(found - sums(ROWS)["site-1"]) > 1.0).all()
     with pytest.raises(DaskfcError, match="were told different things: site-2, site-3"):
-        federation.wait(federation.on_server(masked.masked_total, sent, RING, "t", tuple(ROWS)))
+        federation.wait(federation.on_server(masked.masked_total, sent, "t", tuple(ROWS)))
+
+
+def test_a_sum_is_decoded_as_its_clients_encoded_it(federation):
+    """With three bits fewer a sample counted as eight, and sums of a few were opened."""
+    sent = masked_by(federation, federation.on_clients(steps.own_sum), dict.fromkeys(ROWS, RING))
+    total = federation.on_server(masked.masked_total, sent, "t", tuple(ROWS))
+    found = federation.publish(steps.values_of, total).values[:-1]
+    np.testing.assert_allclose(found, sum(sums(ROWS).values()), atol=1e-6)
+    for path in resources.files("daskfc.site").joinpath("protocols").iterdir():
+        for step, entry in Protocol.of(path.name.removesuffix(".yaml")).steps.items():
+            assert not ("ring" in entry and step.endswith("_total")), step
 
 
 def test_a_server_that_tells_one_client_something_else_gets_noise(federation):

@@ -43,7 +43,7 @@ def test_messages_that_are_what_they_are_given_as_pass():
         (Slot(0), sent("server"), "takes another route"),
         (
             Slot(0),
-            sent(message=MaskedPart("t", "", KEYS.keys, np.zeros((1, 1), dtype=np.uint64))),
+            sent(message=MaskedPart("t", "", 0, KEYS.keys, np.zeros((1, 1), dtype=np.uint64))),
             "takes another route",
         ),
         ({"c": Slot(0)}, sent(), "which is given as that of 'c'"),

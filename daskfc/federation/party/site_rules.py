@@ -353,7 +353,7 @@ class PartyRules(SiteRules):
         if use.step.partition(".")[0] != _OWN:  # left to the policy, which names their packages
             return
         refusal = Protocol.of(self._method).refusal(use, self._parameters)
-        if refusal is None and use.function is not None and use.at == "client":
+        if refusal is None and use.function is not None:
             broken = broken_rule(use.function, use.given, self._announced)
             if broken is not None:
                 told = f"{self._method} is asked for step {use.step}, whose {broken}."

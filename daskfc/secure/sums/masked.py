@@ -159,7 +159,7 @@ class MaskedSum(Aggregation):
         ring = FixedPoint.for_bound(max_abs, n_terms=len(self.clients))
         tag = f"{self._name}.{next(self._serial)}"
         sent = federation.ask(masked_part, parts, keys, ring, tag, clients=self.clients)
-        return federation.on_server(masked_total, sent, ring, tag, self.clients)
+        return federation.on_server(masked_total, sent, tag, self.clients)
 
     def prepare(self) -> None:
         """Have the clients exchange keys; see `Aggregation`."""
@@ -220,7 +220,7 @@ def masked_part(
     values = encoded(part, ring)
     keys.mask(values, tag, told_alike)
     none = np.empty((0, 32), dtype=np.uint8)
-    return MaskedPart(tag, told_alike.hex(), none, values, noise)
+    return MaskedPart(tag, told_alike.hex(), ring.fraction_bits, none, values, noise)
 
 
 def add_up(
@@ -248,10 +248,12 @@ def add_up(
             f"the clients of the sum {tag!r} were told different things: {', '.join(others)} "
             f"something else than {first}. Their masks do not cancel; start the run again."
         )
-    shapes = {message.values.shape for message in parts.values()}
+    shapes = {(message.values.shape, message.fraction_bits) for message in parts.values()}
     if len(shapes) != 1:
-        raise InvalidInput(f"arrays to be summed must have one shape; got {sorted(shapes)}.")
-    total: NDArray[np.uint64] = np.zeros(shapes.pop(), dtype=np.uint64)
+        raise InvalidInput(
+            f"arrays to be summed must have one shape and as many bits; got {sorted(shapes)}."
+        )
+    total: NDArray[np.uint64] = np.zeros(shapes.pop()[0], dtype=np.uint64)
     for message in parts.values():
         total += message.values
     return total
@@ -259,11 +261,18 @@ def add_up(
 
 def masked_total(
     parts: Mapping[str, MaskedPart],
-    ring: FixedPoint,
     tag: str,
     clients: tuple[str, ...],
     site: SiteRules = FREE,
 ) -> Total:
     """Decode the sum, in which the masks cancel."""
     site.check_maskers(len(clients))
-    return Total(ring.decode(add_up(parts, tag, clients)), ring.error_bound, tuple(clients))
+    return Total.decoded(add_up(parts, tag, clients), bits_of(parts), tuple(clients))
+
+
+def bits_of(parts: Mapping[str, MaskedPart]) -> int:
+    """Return the fraction bits of arrays that `add_up` took.
+
+    A submitter who named them had a sample count as eight, and sums of a few were opened.
+    """
+    return next(iter(parts.values())).fraction_bits

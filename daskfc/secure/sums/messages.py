@@ -62,6 +62,7 @@ class MaskedPart(
 
     tag: str = text(64)
     told: str = text(64)  # digest of the data that the client got, from which masks derive
+    fraction_bits: int  # of the values: who decodes them is told by nobody else
     public: np.ndarray = array("key", 32, dtype="uint8")
     values: np.ndarray = array("row", "column", dtype="uint64")
     noise_multiplier: NoiseMultiplier = math.inf

@@ -15,7 +15,7 @@ from typing import TypeVar
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask, combine_shares
 from daskfc.errors import DeadlineError, DecodingError, InvalidInput
 from daskfc.federation import Federation, Handle, Local, Message, PerClient, Sent
-from daskfc.secure.sums.masked import add_up, check_maskers, mask_key
+from daskfc.secure.sums.masked import add_up, bits_of, check_maskers, mask_key
 from daskfc.secure.sums.messages import MaskedPart, RevealedShares
 from daskfc.secure.sums.total import Aggregation, OwnParts, Total
 from daskfc.secure.sums.vault import advertise, masked_once, open_vault, reveal, seal
@@ -195,7 +195,7 @@ class RecoveringSum(EnduringSum):
             federation.ask(reveal, batch.vaults, tag, tuple(sent), clients=tuple(sent))
         )
         return federation.on_server(
-            recovered_total, sent, revealed, ring, tag, batch.members, self.threshold
+            recovered_total, sent, revealed, tag, batch.members, self.threshold
         )
 
     def _exchange_keys(self, clients: tuple[str, ...]) -> _Batch:
@@ -245,7 +245,6 @@ def receive(message: _M) -> _M:
 def recovered_total(
     parts: Mapping[str, MaskedPart],
     revealed: Mapping[str, RevealedShares],
-    ring: FixedPoint,
     tag: str,
     members: tuple[str, ...],
     threshold: int,
@@ -277,4 +276,4 @@ def recovered_total(
             key = pair.shared(message.public[0].tobytes(), "masks")
             key = mask_key(key, tag, bytes.fromhex(message.told))
             add_mask(total, key, -1 if other < name else 1)  # what `other` added
-    return Total(ring.decode(total), ring.error_bound, present)
+    return Total.decoded(total, bits_of(parts), present)

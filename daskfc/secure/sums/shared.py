@@ -24,7 +24,7 @@ from daskfc.errors import DeadlineError, DecodingError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
 from daskfc.federation.steps.rules import Rule, some_clients, takes
-from daskfc.secure.sums.masked import PairKeys, add_up, mask_key, masked_part
+from daskfc.secure.sums.masked import PairKeys, add_up, bits_of, mask_key, masked_part
 from daskfc.secure.sums.messages import Arrivals, MaskedPart, MaskSum, PublicKeys
 from daskfc.secure.sums.recovering import EnduringSum
 from daskfc.secure.sums.total import OwnParts, Total
@@ -195,7 +195,7 @@ class SharedSum(EnduringSum):
             there = federation.on_server(gathered, those, tag, tuple(those))
         told = federation.tell(announced, there, self.clients, clients=self.aggregators)
         masks = federation.ask(opened, told, self._held, clients=self.aggregators)
-        return federation.on_server(shared_total, there, masks, ring, self.aggregators)
+        return federation.on_server(shared_total, there, masks, self.aggregators)
 
     def _whole(self, sent: PerClient[Sent[MaskedPart]], there: Local) -> bool:
         """Wait for the clients, and return whether the arrays of all arrived in time."""
@@ -306,12 +306,14 @@ class Gathered:
     values: NDArray[np.uint64]
     tag: str
     told: str
+    fraction_bits: int
     terms: tuple[str, ...]
 
 
 def gathered(parts: Mapping[str, MaskedPart], tag: str, terms: tuple[str, ...]) -> Gathered:
     """Add up the server's shares of a sum."""
-    return Gathered(add_up(parts, tag, terms), tag, next(iter(parts.values())).told, terms)
+    told = next(iter(parts.values())).told
+    return Gathered(add_up(parts, tag, terms), tag, told, bits_of(parts), terms)
 
 
 def announced(there: Gathered, members: tuple[str, ...]) -> Arrivals:
@@ -332,7 +334,6 @@ def opened(told: Arrivals, keys: ShareKeys, site: SiteRules = FREE) -> MaskSum:
 def shared_total(
     there: Gathered,
     masks: Mapping[str, MaskSum],
-    ring: FixedPoint,
     aggregators: tuple[str, ...],
     site: SiteRules = FREE,
 ) -> Total:
@@ -348,4 +349,4 @@ def shared_total(
     values = there.values.copy()
     for message in masks.values():
         values -= message.values
-    return Total(ring.decode(values), ring.error_bound, there.terms)
+    return Total.decoded(values, there.fraction_bits, there.terms)

@@ -34,7 +34,7 @@ def _summed(parts: Mapping[str, MaskedPart | PlainPart]) -> Total:
 
 def _gathered(parts: Mapping[str, MaskedPart], tag: str, terms: tuple[str, ...]) -> Gathered:
     shape = next(iter(parts.values())).values.shape
-    return Gathered(of_shape(*shape, dtype="uint64"), tag, "0" * 64, terms)
+    return Gathered(of_shape(*shape, dtype="uint64"), tag, "0" * 64, 0, terms)
 
 
 def _opened(told: Arrivals) -> Sizes:
@@ -44,7 +44,7 @@ def _opened(told: Arrivals) -> Sizes:
 def _masked(part: Part, tag: str, n_keys: int) -> Sizes:
     rows, columns = as_matrix(part).shape
     return Sizes(
-        tag=tag, told="0" * 64, key=n_keys, row=rows, column=columns,
+        tag=tag, told="0" * 64, fraction_bits=0, key=n_keys, row=rows, column=columns,
         noise_multiplier=noise_of_part(part),
     )  # fmt: skip
 

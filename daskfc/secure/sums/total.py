@@ -38,6 +38,14 @@ class Total:
     error_bound: float
     terms: tuple[str, ...]
 
+    @classmethod
+    def decoded(
+        cls, values: NDArray[np.uint64], fraction_bits: int, terms: tuple[str, ...]
+    ) -> "Total":
+        """Return a sum of fixed-point numbers with the bits that the clients say."""
+        ring = FixedPoint(0.0, len(terms), fraction_bits)
+        return cls(ring.decode(values), ring.error_bound, terms)
+
 
 class Aggregation(ABC):
     """A way in which the server learns the sum of the clients' arrays.

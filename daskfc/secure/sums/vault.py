@@ -228,7 +228,7 @@ def masked_once(
     values = encoded(part, ring)
     public = vault.mask(values, tag, secret, told_alike)
     key = np.frombuffer(public, dtype=np.uint8).reshape(1, 32).copy()
-    return MaskedPart(tag, told_alike.hex(), key, values, noise)
+    return MaskedPart(tag, told_alike.hex(), ring.fraction_bits, key, values, noise)
 
 
 def reveal(

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ RING = FixedPoint.for_bound(3.0, n_terms=5)
 
 def test_masked_sum_is_exact_to_the_bound(clients, parts):
     sent = {name: masked_part(parts[name], clients.keys[name], RING, "s.0") for name in NAMES}
-    total = masked_total(sent, RING, "s.0", NAMES)
+    total = masked_total(sent, "s.0", NAMES)
     assert total.error_bound < 1e-16
     exact = np.sum([parts[name] for name in NAMES], axis=0, dtype=np.longdouble)
     assert np.abs(total.values - exact).max() <= total.error_bound + 2**-50
@@ -137,7 +138,7 @@ def test_many_clients_mask_with_their_neighbours_only():
     assert {len(one._keys) for one in keys.values()} == {4}
     zeros = np.zeros((20_000, 1))
     sent = {name: masked_part(zeros, keys[name], RING, "s.0") for name in names}
-    assert not masked_total(sent, RING, "s.0", names).values.any()
+    assert not masked_total(sent, "s.0", names).values.any()
     pool = ("client-1", "client-2", "client-4")  # three of the four neighbours of client-3
     left = sent["client-3"].values.copy()
     for other in pool:
@@ -189,11 +190,14 @@ def test_missing_replayed_and_unlike_parts_are_errors(clients):
 
     good = sent("s.0")
     with pytest.raises(DecodingError, match="wrong or missing: client-2"):
-        masked_total({n: m for n, m in good.items() if n != "client-2"}, RING, "s.0", NAMES)
+        masked_total({n: m for n, m in good.items() if n != "client-2"}, "s.0", NAMES)
     with pytest.raises(DecodingError, match="parts of client-4 belong to another sum"):
-        masked_total(sent("s.1") | {"client-4": good["client-4"]}, RING, "s.1", NAMES)
+        masked_total(sent("s.1") | {"client-4": good["client-4"]}, "s.1", NAMES)
     with pytest.raises(InvalidInput, match="must have one shape"):
-        masked_total(sent("s.2", (3, 3, 4, 3, 3)), RING, "s.2", NAMES)
+        masked_total(sent("s.2", (3, 3, 4, 3, 3)), "s.2", NAMES)
+    coarse = replace(good["client-4"], fraction_bits=3)
+    with pytest.raises(InvalidInput, match="as many bits"):
+        masked_total(good | {"client-4": coarse}, "s.0", NAMES)
     with pytest.raises(OverflowRefused, match="some of 3 numbers"):
         masked_part(np.array([0.0, 4.5, 0.0]), clients.keys["client-1"], RING, "s.3")
     with pytest.raises(InvalidInput, match="one or two axes; got 3"):
@@ -244,7 +248,7 @@ def test_a_sum_without_those_that_left(clients, parts, n_absent):
     sent = {name: clients.send(name, parts[name], RING, tag) for name in present}
     for answering in itertools.combinations(present, 3):
         shares = {name: reveal(clients.vaults[name], tag, present) for name in answering}
-        total = recovered_total(sent, shares, RING, tag, NAMES, 3)
+        total = recovered_total(sent, shares, tag, NAMES, 3)
         exact = np.sum([parts[name] for name in present], axis=0)
         np.testing.assert_allclose(total.values, exact, rtol=0, atol=1e-14)
         assert total.terms == present
@@ -381,15 +385,15 @@ def test_too_few_shares_and_shares_of_another_sum(clients, parts):
     sent = {name: clients.send(name, parts[name], RING, TAGS[0]) for name in NAMES}
     shares = {name: reveal(clients.vaults[name], TAGS[0], NAMES) for name in NAMES[:2]}
     with pytest.raises(DecodingError, match="needs 3 of its shares; got 2"):
-        recovered_total(sent, shares, RING, TAGS[0], NAMES, 3)
+        recovered_total(sent, shares, TAGS[0], NAMES, 3)
     other = reveal(clients.vaults["client-3"], TAGS[1], NAMES)
     with pytest.raises(DecodingError, match="shares of client-3 belong to another sum"):
-        recovered_total(sent, shares | {"client-3": other}, RING, TAGS[0], NAMES, 3)
+        recovered_total(sent, shares | {"client-3": other}, TAGS[0], NAMES, 3)
     wrong = reveal(clients.vaults["client-3"], TAGS[0], NAMES)
     forged = RevealedShares(TAGS[0], wrong.own ^ np.uint8(1), wrong.pairs)
     four = shares | {n: reveal(clients.vaults[n], TAGS[0], NAMES) for n in NAMES[3:]}
     with pytest.raises(DecodingError, match="contradict each other"):
-        recovered_total(sent, four | {"client-3": forged}, RING, TAGS[0], NAMES, 3)
+        recovered_total(sent, four | {"client-3": forged}, TAGS[0], NAMES, 3)
 
 
 def test_key_shares_that_were_changed_or_swapped(clients):

@@ -66,7 +66,7 @@ class Clients:
     def total(self, sent, tag="s.0"):
         there = gathered(sent, tag, tuple(sent))
         masks = self.masks(announced(there, NAMES))
-        return shared_total(there, masks, RING, self.aggregators)
+        return shared_total(there, masks, self.aggregators)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_the_sum_is_that_of_masks_bit_for_bit(parts, n_colluding):
     secrets = {name: SecretKey.from_os() for name in NAMES}
     pairs = pair_keys(NAMES, n_colluding, secrets)
     sent = {name: masked_part(parts[name], pairs[name], RING, "m.0") for name in NAMES}
-    masked = masked_total(sent, RING, "m.0", NAMES)
+    masked = masked_total(sent, "m.0", NAMES)
     found = shared.total(shared.send(parts))
     np.testing.assert_array_equal(found.values, masked.values)
     assert (found.error_bound, found.terms) == (masked.error_bound, NAMES)
@@ -330,7 +330,7 @@ def test_missing_and_stale_masks_are_errors(clients, parts):
     other = clients.masks(clients.told(clients.send(parts, "s.1"), "s.1"))
     for wrong in ({"client-1": masks["client-1"]}, masks | {"client-2": other["client-2"]}):
         with pytest.raises(DecodingError, match="wrong or missing: client-2"):
-            shared_total(there, wrong, RING, clients.aggregators)
+            shared_total(there, wrong, clients.aggregators)
 
 
 def test_parties_of_all_versions_derive_the_same():
