@@ -93,7 +93,7 @@ class Recorder:
         if use.step.startswith("tests."):
             return
         if use.step.startswith("daskfc."):
-            broken = broken_rule(use.function, use.given, announced)
+            broken = broken_rule(use.function, use.given, announced, use.at)
             if broken is not None:
                 self.refusals[f"{method} asks for {use.step}, whose {broken}"] = None
         told = json.dumps([method, parameters, use.step, sorted(use.parts())], sort_keys=True)

@@ -177,6 +177,16 @@ ATTEMPTS = (
     Attempt("16", "sums that the server decodes otherwise than clients encoded them", "b",
         "one sample counted as eight", REFUSED, (f"{_TOLD}::test_a_sum_is_decoded_*",
          f"{_SUMS}::test_missing_replayed_*")),
+    Attempt("16", "sums of a mixture after masses of others, or after others than were opened", "b",
+        "changes of single samples", REFUSED, (
+         "tests/protocols/federated_mixture/test_federated_mixture.py::"
+         "TestOnProcesses::test_what_was_summed_before_*",
+         "tests/protocols/federated_mixture/test_federated_mixture.py::"
+         "TestOnProcesses::test_no_second_fit_*")),
+    Attempt("16", "what a submitter gives the server's steps, of other types than these declare",
+        "b", "not looked at", REFUSED,
+        ("tests/federation/test_step_rules.py::test_at_the_server_*",
+         "tests/federation/test_step_rules.py::test_every_argument_that_a_party_*")),
     Attempt("16", "a server that tells clients different states", "s",
         "one site's sums", REFUSED, (f"{_TOLD}::test_a_server_that_tells_*",)),
     Attempt("17", "masks of one tag over several sets of neighbours", "b",

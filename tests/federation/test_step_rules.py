@@ -240,6 +240,13 @@ def test_arguments_are_of_the_declared_type(name, good, bad):
         assert (found is None) == any(value is one for one in good), (name, value)
 
 
+def test_at_the_server_types_hold_and_names_do_not():
+    announced = Announced({"ridge": 1e-3, "number": 3})
+    assert broken_rule(typed, {"ridge": 1e-3, "number": 4}, announced) is not None
+    assert broken_rule(typed, {"ridge": 1e-3, "number": 4}, announced, "server") is None
+    assert broken_rule(typed, {"ridge": 1e-3, "number": "4"}, announced, "server") is not None
+
+
 def test_every_argument_that_a_party_takes_of_the_caller_has_a_type():
     """A step without rules is not approved."""
     checked = 0

@@ -354,7 +354,7 @@ class PartyRules(SiteRules):
             return
         refusal = Protocol.of(self._method).refusal(use, self._parameters)
         if refusal is None and use.function is not None:
-            broken = broken_rule(use.function, use.given, self._announced)
+            broken = broken_rule(use.function, use.given, self._announced, use.at)
             if broken is not None:
                 told = f"{self._method} is asked for step {use.step}, whose {broken}."
                 refusal = Refusal("steps", told)

@@ -129,15 +129,18 @@ own_label = Rule(
 
 
 def broken_rule(
-    step: Callable[..., Any], given: Mapping[str, Any], announced: Announced
+    step: Callable[..., Any], given: Mapping[str, Any], announced: Announced, at: str = "client"
 ) -> str | None:
-    """Return which caller-made argument breaks its type or rule, and how; None if none does."""
+    """Return which caller-made argument breaks its type or rule, and how; None if none does.
+
+    What has a parameter's name is that parameter at clients; the server may try other numbers.
+    """
     rules: Mapping[str, Rule] = getattr(step, "rules", {})
     kinds, defaults = _declared(step)
     for name, value in given.items():
         if not _is_a(value, kinds.get(name, object())):
             return f"{name!r} must be of the type that its step declares"
-        if name not in rules and _differs(value, announced.parameters.get(name)):
+        if at == "client" and name not in rules and _differs(value, announced.parameters.get(name)):
             return f"{name!r} must be the {name!r} that was announced"
     for name, rule in rules.items():
         value = given.get(name, defaults.get(name))

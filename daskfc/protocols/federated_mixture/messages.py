@@ -29,6 +29,8 @@ class Mixture(
     covariances: np.ndarray = array("covariance", "row", "column", dtype="float64")
     unit: float  # of sums of log-likelihoods
     log_likelihood: float  # of these parameters once all rounds are over, before it of earlier ones
+    mark: float  # of these parameters and `after`, in what clients make of them
+    after: float  # the mark of the responsibilities whose moments were opened last; 0 of none
 
 
 class MixtureHeld(
@@ -39,6 +41,7 @@ class MixtureHeld(
     """Components that are as they were in the sums of this iteration."""
 
     held: np.ndarray = array("component", dtype="bool")
+    mark: float  # of the parameters
 
 
 class MixtureProgress(

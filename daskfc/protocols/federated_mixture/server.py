@@ -1,5 +1,6 @@
 """Federated Gaussian mixture: the server's steps, from sums over clients to parameters."""
 
+import hashlib
 import math
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,8 @@ from daskfc.secure.prepare.messages import CommonMagnitudes, FittedMeans
 from daskfc.secure.prepare.steps import deviations_of
 from daskfc.secure.sums import Total
 from daskfc.stores.store.prepared import scale_of
+
+_MARKS = 2.0**24  # ours
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,14 @@ class State:
     held: NDArray[np.bool_] | None = None  # components whose responsibilities stay
     opens: bool = False
     ended: str = ""
+    after: float = 0.0  # the mark of the parameters whose moments were opened last
+
+    @property
+    def mark(self) -> float:
+        """24 bits for the parameters, which sums in fixed point keep."""
+        told = (self.weights, self.means, self.covariances, np.array(self.after))
+        digest = hashlib.sha256(b"".join(one.tobytes() for one in told)).digest()
+        return (1 + int.from_bytes(digest[:3])) / _MARKS
 
 
 def units_of(
@@ -129,16 +140,22 @@ def parameters(state: State) -> Mixture:
         - math.log(state.weights[state.weights > 0].min())
     )
     unit = 2.0 ** -math.ceil(math.log2(largest))
-    return Mixture(state.weights, state.means, state.covariances, unit, state.log_likelihood)
+    found = state.weights, state.means, state.covariances
+    return Mixture(*found, unit, state.log_likelihood, state.mark, state.after)
 
 
-def held(state: State) -> MixtureHeld:
-    """Send the clients which components' responsibilities stay; refuse sums that stay closed."""
+def held(state: State, site: SiteRules = FREE) -> MixtureHeld:
+    """Send the clients which components' responsibilities stay; refuse sums that stay closed.
+
+    From what was opened one sum goes on: two of its own, or of two fits, may differ by a sample.
+    """
     if state.held is None or not state.opens:
         raise PrivacyError(
             "moments of a mixture whose masses did not allow it are not opened. Ask for masses."
         )
-    return MixtureHeld(state.held)
+    content = np.append(state.mark, state.held).tobytes()
+    site.once().hold("moments of a mixture", f"after {state.after}", content)
+    return MixtureHeld(state.held, state.mark)
 
 
 def progress(state: State) -> MixtureProgress:
@@ -162,7 +179,12 @@ def weighed(state: State, total: Total, plan: MixturePlan, site: SiteRules = FRE
     `max_iter`; and before as many numbers are opened as all samples have.
     """
     k, d = state.means.shape
-    table = total.values[:-1, 0].reshape(k, PER_COMPONENT)
+    if round(total.values[-1, 0] / len(total.terms) * _MARKS) != state.mark * _MARKS:
+        raise PrivacyError(
+            "a mixture's masses are of other parameters than those that moments would be opened "
+            "for, or in units that are too coarse. Nothing was opened; start the run again."
+        )
+    table = total.values[:-2, 0].reshape(k, PER_COMPONENT)
     mass, holders, changes, squares = table.T
     least = max(SMALLEST, site.smallest.samples)
     there = state.weights > 0
@@ -175,7 +197,7 @@ def weighed(state: State, total: Total, plan: MixturePlan, site: SiteRules = FRE
             state, weights=weights / weights.sum(), left=left, opens=False,
             log_likelihood=-math.inf,
         )  # fmt: skip
-    found = float(total.values[-1, 0] / parameters(state).unit / mass.sum())
+    found = float(total.values[-2, 0] / parameters(state).unit / mass.sum())
     left = state.left - total.values.size
     slack = 1e-9 + 2.0 * least * total.error_bound  # changes of no sample at all are rounding
     few = np.square(changes) + slack < least * squares
@@ -213,6 +235,6 @@ def moved(state: State, total: Total, plan: MixturePlan) -> State:
         covariances = np.where(there, covariances, state.covariances)
     after = replace(
         state, weights=counts / counts.sum(), means=state.means + shift, covariances=covariances,
-        left=state.left - values.size, n_iter=state.n_iter + 1,
+        left=state.left - values.size, n_iter=state.n_iter + 1, after=state.mark,
     )  # fmt: skip
     return _checked(after)

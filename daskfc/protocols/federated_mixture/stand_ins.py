@@ -32,7 +32,7 @@ def _started(search: KMeansSearch, units: MixtureUnits, plan: server.MixturePlan
 
 def _told(state: _State) -> Mixture:
     (k, d), covariances = state.shape, state.covariances
-    return Mixture(of_shape(k), of_shape(k, d), of_shape(*covariances), 1.0, 0.0)
+    return Mixture(of_shape(k), of_shape(k, d), of_shape(*covariances), 1.0, 0.0, 0.0, 0.0)
 
 
 def _weighed(state: _State, plan: server.MixturePlan, rehearsal: Rehearsal) -> _State:
@@ -58,9 +58,9 @@ STAND_INS: StandIns = {
     server.parameters: _told,
     party.own_log_joint: lambda rows, told: of_shape(len(rows), len(told.weights)),
     party.uniform: lambda rows, told: of_shape(len(rows), len(told.weights)),
-    party.own_masses: lambda told: of_shape(party.PER_COMPONENT * len(told.weights) + 1),
+    party.own_masses: lambda told: of_shape(party.PER_COMPONENT * len(told.weights) + 2),
     server.weighed: _weighed,
-    server.held: lambda state: Sizes(component=state.shape[0]),
+    server.held: lambda state: Sizes(component=state.shape[0], mark=0.0),
     party.responsibilities: lambda joint: of_shape(*joint.shape),
     server.progress: lambda state: Sizes(
         opens=1, bound=1.0, n_iter=state.n_iter, ended=state.ended

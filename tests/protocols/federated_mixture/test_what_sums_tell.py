@@ -55,14 +55,18 @@ def opened(X, state, plan=PLAN, hold=True):
             return
         if not state.opens:
             continue
-        held = server.held(state) if hold else MixtureHeld(np.zeros(len(told.weights), bool))
+        held = (
+            server.held(state)
+            if hold
+            else MixtureHeld(np.zeros(len(told.weights), bool), told.mark)
+        )
         before = [party.responsibilities(*one, held) for one in zip(joint, before, strict=True)]
         parts = [
             party.own_moments(own, r, told, plan.covariance)
             for own, r in zip(rows, before, strict=True)
         ]
         state = server.moved(state, total(*parts), plan)
-        yield np.concatenate(before), state
+        yield np.concatenate([one.values for one in before]), state
 
 
 def found_by_differences(X, rounds, close=0.01):
@@ -93,7 +97,7 @@ def test_a_component_stays_as_it_is_where_few_samples_would_change_it(seed):
 
 def free_energy(X, r, state):
     """Return what expectation maximisation raises, Neal and Hinton's F."""
-    joint = party.own_log_joint(X, server.parameters(state))
+    joint = party.own_log_joint(X, server.parameters(state)).values
     entropy = -np.sum(r * np.log(np.maximum(r, 1e-300)))
     return float((r * joint).sum() + entropy)
 
@@ -113,7 +117,8 @@ def test_densities_are_those_of_the_definition():
     shape = random.normal(size=(2, 3, 3))
     spread = shape @ shape.transpose(0, 2, 1) + 0.1 * np.eye(3)
     state = State(50, 0, np.array([0.3, 0.7]), random.normal(size=(2, 3)), spread)
-    found = party.own_log_joint(rows, server.parameters(state))
+    joint = party.own_log_joint(rows, server.parameters(state))
+    found = joint.values
     for j in range(2):
         apart = rows - state.means[j]
         squares = np.einsum("ni,ij,nj->n", apart, np.linalg.inv(spread[j]), apart)
@@ -121,10 +126,11 @@ def test_densities_are_those_of_the_definition():
         expected = np.log(state.weights[j]) - 0.5 * (squares + whole)
         np.testing.assert_allclose(found[:, j], expected, rtol=1e-10)
     unit = server.parameters(state).unit
-    masses = party.own_masses(found, softmax(found, axis=1), server.parameters(state))
-    assert masses[-1] == pytest.approx(unit * logsumexp(found, axis=1).sum())
-    assert abs(masses[-1]) <= 50
-    np.testing.assert_allclose(masses[:-1].reshape(2, 4)[:, 2:], 0.0, atol=1e-12)
+    same = party.Marked(softmax(found, axis=1))
+    masses = party.own_masses(joint, same, server.parameters(state))
+    assert masses[-2] == pytest.approx(unit * logsumexp(found, axis=1).sum())
+    assert abs(masses[-2]) <= 50
+    np.testing.assert_allclose(masses[:-2].reshape(2, 4)[:, 2:], 0.0, atol=1e-12)
 
 
 def state_of(weights):
@@ -132,32 +138,33 @@ def state_of(weights):
     return State(60, 10**6, np.array(weights), np.zeros((k, 2)), np.ones((k, 1, 2)))
 
 
-def table(*rows):
-    return total(np.array([*np.ravel(rows), -1.0]))
+def weighed(state, site, *rows):
+    """Return the state after sums of a table, one row a component."""
+    masses = total(np.array([*np.ravel(rows), -1.0, 2.0 * state.mark]))  # of two clients
+    return server.weighed(state, masses, ASKED, site)
 
 
 ASKED = MixturePlan("diag", 1e-6, 1e-3, 9)
 
 
 def test_a_component_of_few_samples_or_clients_goes_and_the_others_share_its_weight():
-    counts = table((30, 2, 30, 30), (4.9, 2, 5, 5), (25.1, 1, 30, 30))
-    after = server.weighed(state_of([0.5, 0.1, 0.4]), counts, ASKED, Announced(ANY_PART))
+    counts = (30, 2, 30, 30), (4.9, 2, 5, 5), (25.1, 1, 30, 30)
+    after = weighed(state_of([0.5, 0.1, 0.4]), Announced(ANY_PART), *counts)
     assert not after.opens
     np.testing.assert_allclose(after.weights, [5 / 9, 0.0, 4 / 9])
     of_two = Announced(ANY_PART._replace(clients=2))
-    after = server.weighed(state_of([0.5, 0.1, 0.4]), counts, ASKED, of_two)
+    after = weighed(state_of([0.5, 0.1, 0.4]), of_two, *counts)
     np.testing.assert_allclose(after.weights, [1.0, 0.0, 0.0])
     # of equal ones none goes on for ever
-    of_one_each = table((30, 1, 30, 30), (30, 1, 30, 30))
-    after = server.weighed(state_of([0.5, 0.5]), of_one_each, ASKED, of_two)
+    after = weighed(state_of([0.5, 0.5]), of_two, (30, 1, 30, 30), (30, 1, 30, 30))
     np.testing.assert_array_equal(after.weights, [1.0, 0.0])
-    alone = server.weighed(state_of([1.0]), table((3, 1, 0, 0)), ASKED, Announced(ANY_PART))
+    alone = weighed(state_of([1.0]), Announced(ANY_PART), (3, 1, 0, 0))
     assert alone.opens
 
 
 def test_no_moments_are_asked_for_that_are_not_to_be_opened():
-    counts = table((55.5, 2, 30, 30), (4.5, 2, 5, 5))
-    after = server.weighed(state_of([0.9, 0.1]), counts, ASKED, Announced(ANY_PART))
+    counts = (55.5, 2, 30, 30), (4.5, 2, 5, 5)
+    after = weighed(state_of([0.9, 0.1]), Announced(ANY_PART), *counts)
     with pytest.raises(PrivacyError, match="are not opened"):
         server.held(after)
 
