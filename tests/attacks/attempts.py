@@ -17,6 +17,7 @@ _STALL = "tests/deploy/test_stalling.py"
 _GUARD = "tests/federation/test_guard.py"
 _OUT = "tests/federation/test_ways_out.py"
 _FEDSC = "tests/protocols/fedsc"
+_MIXTURE = "tests/protocols/federated_mixture/test_federated_mixture.py"
 _GATE = "tests/federation/test_gate.py"
 _KEPT = "tests/federation/test_kept.py"
 _RULES = "tests/federation/test_site_rules.py"
@@ -178,11 +179,8 @@ ATTEMPTS = (
         "one sample counted as eight", REFUSED, (f"{_TOLD}::test_a_sum_is_decoded_*",
          f"{_SUMS}::test_missing_replayed_*")),
     Attempt("16", "sums of a mixture after masses of others, or after others than were opened", "b",
-        "changes of single samples", REFUSED, (
-         "tests/protocols/federated_mixture/test_federated_mixture.py::"
-         "TestOnProcesses::test_what_was_summed_before_*",
-         "tests/protocols/federated_mixture/test_federated_mixture.py::"
-         "TestOnProcesses::test_no_second_fit_*")),
+        "changes of single samples", REFUSED, (f"{_MIXTURE}::test_what_was_summed_before_*",
+         f"{_MIXTURE}::test_no_second_fit_*")),
     Attempt("16", "what a submitter gives the server's steps, of other types than these declare",
         "b", "not looked at", REFUSED,
         ("tests/federation/test_step_rules.py::test_at_the_server_*",
@@ -322,7 +320,9 @@ ATTEMPTS = (
     Attempt("24", "more clusters than were announced; local clusters of a sample or two", "b",
         "rows as centres", REFUSED, (f"{_ASKED}::test_who_announced_few_*",
          "tests/federation/test_step_rules.py::test_what_is_not_as_announced_*",
-         "tests/baselines/test_k_fed.py::test_between_sites_*")),
+         "tests/baselines/test_k_fed.py::test_between_sites_*",
+         "tests/baselines/test_mufc.py::test_between_sites_*",
+         "tests/baselines/test_ffcm.py::test_between_sites_*")),
     Attempt("-", "gather of raw rows, by driver or peer", "b", REFUSED, REFUSED,
         (f"{_GUARD}::test_raw_data_*", f"{_GUARD}::test_a_message_for_another_party_is_refused")),
     Attempt("-", "`client.run`, logs, story, plug-ins, `upload_file`", "b", REFUSED, REFUSED,

@@ -20,6 +20,7 @@ from daskfc.baselines.centers.lloyd import assign
 from daskfc.errors import InvalidInput
 from daskfc.federation import check_message
 from daskfc.metrics import kappa
+from daskfc.site import BETWEEN_SITES
 from tests.oracles import baselines as oracle
 
 LOCAL = {"fuzzifier": 2.0, "max_iterations": 50, "tolerance": 1e-6}
@@ -41,6 +42,26 @@ def test_converged_centres_are_a_fixed_point(store, easy):
     found = fuzzy_c_means(store(rows), rows[:4], fuzzifier=2.0, max_iterations=500, tolerance=1e-13)
     again, _ = oracle.fuzzy_update(rows, found.centers, 2.0)
     np.testing.assert_allclose(again, found.centers, atol=1e-8)
+
+
+@pytest.mark.parametrize("most", [0, 100])
+def test_between_sites_no_centre_is_a_row_or_nearly_one(store, most):
+    """A row apart had a centre of its own; without an update seeds were told, which are rows."""
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    rows[0] += 100.0
+    how = {"fuzzifier": 1.5, "max_iterations": most, "tolerance": 0.0}
+    site = SimpleNamespace(smallest=BETWEEN_SITES)
+    found = first_local_centers(
+        store(rows), n_clusters=3, random_state=0, party="client-1", site=site, **how
+    )
+    assert len(found.centers) == (2 if most else 0)
+    apart = np.abs(rows[:, None] - found.centers).max(axis=2)
+    assert apart.min(initial=1.0) > 1e-3
+    given = GlobalCenters(np.array([[90.0, 90, 90], [0.0, 0, 0]]))
+    kept = local_centers(store(rows), given, site=site, **how)
+    np.testing.assert_array_equal(kept.centers[0], given.centers[0])
+    assert kept.supports[0] == 0
+    assert (kept.supports[1] > 0) == (most > 0)
 
 
 def test_a_centre_on_a_row_does_no_harm(store):

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation import check_message
 from daskfc.metrics import kappa
 from daskfc.seeds import generator
+from daskfc.site import BETWEEN_SITES
 from tests.oracles import baselines as oracle
 
 
@@ -31,6 +34,19 @@ def bins_of(data, width, k, *, rounds=0, seed=0, party="client-1"):
         random_state=seed,
         party=party,
     )
+
+
+def test_between_sites_no_bin_is_of_a_row(store):
+    """A seed is a row, and told as one whatever clusters the others had."""
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    for rounds in (0, 3):
+        found = local_bins(
+            store(rows), Grid(1e-9), n_local_clusters=20, local_iterations=rounds, random_state=0,
+            party="client-1", site=SimpleNamespace(smallest=BETWEEN_SITES),
+        )  # fmt: skip
+        assert found.counts.sum() == 20
+        assert found.counts.min() >= BETWEEN_SITES.samples
+        assert np.abs(rows[:, None] - 1e-9 * found.bins).max(axis=2).min() > 1e-3
 
 
 @pytest.mark.parametrize("rounds", [0, 3])

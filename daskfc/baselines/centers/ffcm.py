@@ -21,7 +21,9 @@ Departures  (1) Both of the paper's mergers are here: "k-means" over all clients
             code starts from random integers in [-10, 10], which suits its own data; here the first
             global centres are k-means over the centres that the clients find by fuzzy c-means from
             their own k-means++ seeds. (3) Stops when the global centres move by less than
-            `tolerance` times their norm (the authors' code: an absolute bound).
+            `tolerance` times their norm (the authors' code: an absolute bound). (4) Between sites
+            a client tells no mean of too few rows, as `Federation.smallest` says: see
+            `fuzzy_c_means`.
 """
 
 import warnings
@@ -46,6 +48,7 @@ from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.party.last_result import LastResult, StartFound
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.linalg import squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore
@@ -75,11 +78,17 @@ def fuzzy_c_means(
     fuzzifier: float,
     max_iterations: int,
     tolerance: float,
+    least: int = 1,
 ) -> FuzzyCenters:
-    """Run fuzzy c-means on one client's rows from given centres, float64 ``(c, d)``."""
+    """Run fuzzy c-means on one client's rows from given centres, float64 ``(c, d)``.
+
+    A centre that counts fewer than `least` rows, as (Σw)² / Σw² of its weights, stays where it was
+    given, with a support of 0.
+    """
+    given, counted = centers, np.zeros(len(centers), dtype=bool)
     supports = np.zeros(len(centers))
     for _ in range(max_iterations):
-        sums, weights = np.zeros_like(centers), np.zeros(len(centers))
+        sums, (weights, squares) = np.zeros_like(centers), np.zeros((2, len(centers)))
         supports = np.zeros(len(centers))
         for _, rows in data.blocks():
             u = memberships(squared_distances(rows, centers), fuzzifier)  # (b, c)
@@ -87,14 +96,15 @@ def fuzzy_c_means(
             u = u**fuzzifier
             sums += u.T @ rows
             weights += u.sum(axis=0)
-        moved = centers.copy()
-        present = weights > 0
-        moved[present] = sums[present] / weights[present, None]  # v_j = Σ u_ij^m x_i / Σ u_ij^m
+            squares += np.square(u).sum(axis=0)
+        moved = given.copy()
+        counted = (weights > 0) & (weights**2 >= (least - 1e-9) * squares)
+        moved[counted] = sums[counted] / weights[counted, None]  # v_j = Σ u_ij^m x_i / Σ u_ij^m
         shift = relative_shift(centers, moved)
         centers = moved
         if shift <= tolerance:
             break
-    return FuzzyCenters(centers, supports)
+    return FuzzyCenters(centers, np.where(counted, supports, 0.0) if least > 1 else supports)
 
 
 def first_local_centers(
@@ -106,12 +116,21 @@ def first_local_centers(
     tolerance: float,
     random_state: int,
     party: str,
+    site: SiteRules = FREE,
 ) -> FuzzyCenters:
     """Run fuzzy c-means on one client's rows from its own k-means++ seeds, before round 1."""
     seeds = kmeans_plus_plus(data, n_clusters, generator(random_state, "FFCM", party))
-    return fuzzy_c_means(
-        data, seeds, fuzzifier=fuzzifier, max_iterations=max_iterations, tolerance=tolerance
+    least = site.smallest.samples
+    found = fuzzy_c_means(
+        data,
+        seeds,
+        fuzzifier=fuzzifier,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+        least=least,
     )
+    kept = (found.supports > 0) | (least == 1)  # a seed is a row
+    return FuzzyCenters(found.centers[kept], found.supports[kept])
 
 
 def local_centers(
@@ -121,6 +140,7 @@ def local_centers(
     fuzzifier: float,
     max_iterations: int,
     tolerance: float,
+    site: SiteRules = FREE,
 ) -> FuzzyCenters:
     """Run a round's fuzzy c-means from the global centres; refuse another number of features."""
     if centers.centers.shape[1] != data.n_features:
@@ -135,6 +155,7 @@ def local_centers(
         fuzzifier=fuzzifier,
         max_iterations=max_iterations,
         tolerance=tolerance,
+        least=site.smallest.samples,
     )
 
 
@@ -253,7 +274,8 @@ class FFCM(CenterClusterer):
 
     Notes
     -----
-    Privacy: the server sees every client's fuzzy means and soft sizes in the clear, every round.
+    Privacy: the server sees every client's fuzzy means and soft sizes in the clear, every round;
+    between sites of as many samples as ``Federation.smallest`` says.
 
     Examples
     --------

@@ -36,10 +36,10 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.baselines.centers.centers import CenterClusterer, GlobalCenters
-from daskfc.baselines.centers.lloyd import lloyd, means_of
+from daskfc.baselines.centers.lloyd import lloyd_of_many, means_of
 from daskfc.checks import integer, optional
 from daskfc.clustering.views.order import order_of_rows
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.samples import LabelledSamples, own_labels
@@ -113,12 +113,6 @@ def local_clustering(
     site: SiteRules = FREE,
 ) -> LocalClustering:
     """Cluster one client's rows (Algorithm 1), in clusters that are large enough to be told of."""
-    least = site.smallest.samples
-    if data.n_samples < least:
-        raise PrivacyError(
-            f"k-FED tells means of a client's clusters, of at least {least} samples each here; "
-            f"client {party!r} has fewer samples. Leave it out, or agree on a smaller 'smallest'."
-        )
     k = min(n_local_clusters, data.n_samples)
     projected = project(data, k)  # line 1: Â
     order = order_of_rows(projected)
@@ -132,11 +126,10 @@ def local_clustering(
     nu = model.cluster_centers_[present]
     fallback = means_of(data, nearest, otherwise=np.zeros((len(nu), data.n_features)))
     start = means_of(data, core_of(projected, nu), otherwise=fallback)  # θ_r
-    centers, labels = lloyd(data, start, max_iterations=max_iterations)  # line 3
-    while least > 1 and (sizes := np.bincount(labels, minlength=len(centers))).min() < least:
-        fewer = np.delete(centers, sizes.argmin(), axis=0)
-        centers, labels = lloyd(data, fewer, max_iterations=max_iterations)
-    return LocalClustering(centers, labels)
+    found = lloyd_of_many(  # line 3
+        data, start, max_iterations=max_iterations, least=site.smallest.samples
+    )
+    return LocalClustering(*found)
 
 
 def core_of(projected: np.ndarray, nu: np.ndarray) -> np.ndarray:

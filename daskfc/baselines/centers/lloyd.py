@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.linalg import squared_distances
 from daskfc.stores import ClientStore
 
@@ -52,6 +52,25 @@ def lloyd(
         if unchanged:
             break
     return centers, labels
+
+
+def lloyd_of_many(
+    data: ClientStore, centers: np.ndarray, *, max_iterations: int, least: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run `lloyd` until no cluster has fewer than `least` rows; refuse fewer rows than that.
+
+    With more than one, what is returned are means of as many rows, also where rounds end early.
+    """
+    if data.n_samples < least:
+        raise PrivacyError(
+            f"a client's clusters are told of at least {least} samples each here; client "
+            f"{data.name!r} has fewer samples. Leave it out, or agree on a smaller 'smallest'."
+        )
+    centers, labels = lloyd(data, centers, max_iterations=max_iterations)
+    while least > 1 and (sizes := np.bincount(labels, minlength=len(centers))).min() < least:
+        fewer = np.delete(centers, sizes.argmin(), axis=0)
+        centers, labels = lloyd(data, fewer, max_iterations=max_iterations)
+    return centers if least == 1 else means_of(data, labels, otherwise=centers), labels
 
 
 def kmeans_plus_plus(data: ClientStore, n_centers: int, random: np.random.Generator) -> np.ndarray:

@@ -23,7 +23,8 @@ Departures  (1) NO SECURE AGGREGATION: the paper sums the q^(l) by its secure co
             points move by less than γ, and the server needs memory for K L points, not n.
             (4) bin_width defaults to max |x| / √n, the authors' 1/√n for data in the unit cube.
             (5) Clients only seed, as in the paper; local_iterations > 0 adds rounds of Lloyd, as
-            the authors' code does by default.
+            the authors' code does by default. (6) Between sites centres are the means of enough
+            rows each, as `Federation.smallest` says, and no seeds.
 """
 
 from collections.abc import Mapping
@@ -31,11 +32,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from daskfc.baselines.centers.centers import CenterClusterer, GlobalCenters
-from daskfc.baselines.centers.lloyd import kmeans_plus_plus, lloyd, weighted_k_means
+from daskfc.baselines.centers.lloyd import kmeans_plus_plus, lloyd_of_many, weighted_k_means
 from daskfc.checks import integer, optional, real
 from daskfc.errors import OverflowRefused
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_announced, takes
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
@@ -95,11 +97,16 @@ def local_bins(
     local_iterations: int,
     random_state: int,
     party: str,
+    site: SiteRules = FREE,
 ) -> BinCounts:
-    """Seed centres by k-means++, quantise them and count their rows (Algorithm 1)."""
+    """Seed centres by k-means++, quantise them and count their rows (Algorithm 1).
+
+    Between sites they are means of as many rows as `site` says, and no rows.
+    """
     random = generator(random_state, "MUFC", party)
     seeds = kmeans_plus_plus(data, n_local_clusters, random)
-    centers, labels = lloyd(data, seeds, max_iterations=local_iterations)
+    least = site.smallest.samples
+    centers, labels = lloyd_of_many(data, seeds, max_iterations=local_iterations, least=least)
     scaled = np.rint(centers / grid.bin_width)
     if np.abs(scaled).max() >= 2.0**53:  # from here on float64 has no exact integers
         raise OverflowRefused(
@@ -161,7 +168,8 @@ class MUFC(CenterClusterer):
     Notes
     -----
     Privacy: a seed is a sample, so the server sees up to `n_local_clusters` samples of every
-    client, rounded to the grid. The paper hides which client has them; this implementation does
+    client, rounded to the grid; between sites means of as many samples as ``Federation.smallest``
+    says. The paper hides which client has them; this implementation does
     not.
 
     Examples

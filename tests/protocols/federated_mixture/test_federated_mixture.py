@@ -90,6 +90,49 @@ def pooled(model, rows, **params):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "argument", "told"),
+    [
+        (
+            server.weighed,
+            1,
+            "masses are of other parameters",
+        ),  # in which enough samples changed
+        (party.own_masses, 1, "responsibilities other than"),  # since the fit began
+        (party.responsibilities, 1, "responsibilities other than"),
+    ],
+)
+def test_what_was_summed_before_opens_no_other_sum(federation, monkeypatch, step, argument, told):
+    """Each is what a submitter did for changes of single samples to be opened."""
+    first = []
+
+    def changed(own):
+        def verb(asked, *given, **how):
+            if asked is step:
+                first.append(given[argument])
+                given = (*given[:argument], first[0], *given[argument + 1 :])
+            return own(asked, *given, **how)
+
+        return verb
+
+    for name in ("on_server", "on_clients", "inline"):
+        monkeypatch.setattr(federation, name, changed(getattr(federation, name)))
+    with pytest.raises((PrivacyError, PartyError), match=told):
+        fitted(federation, tol=0.0, max_iter=4)
+    assert len(first) > 1
+
+
+@pytest.mark.slow
+def test_no_second_fit_is_opened_in_a_start(federation, monkeypatch):
+    """By their difference two fits tell single samples, and a site counts starts."""
+    monkeypatch.setattr(federation, "end_run", lambda *_, **__: None)
+    fitted(federation)
+    monkeypatch.setattr(federation, "start_run", lambda *_, **__: None)
+    with pytest.raises((PrivacyError, PartyError), match="used for another content before"):
+        fitted(federation, random_state=7)
+
+
+@pytest.mark.slow
 class TestOnProcesses:
     @pytest.mark.parametrize("covariance", KINDS)
     @pytest.mark.filterwarnings("ignore:Best performing initialization")
@@ -131,47 +174,6 @@ class TestOnProcesses:
         plain = fitted(federation, averaging="plain")
         np.testing.assert_allclose(model.means_, plain.means_, atol=1e-9)
         np.testing.assert_array_equal(model.labels_, plain.labels_)
-
-    @pytest.mark.parametrize(
-        ("step", "argument", "told"),
-        [
-            (
-                server.weighed,
-                1,
-                "masses are of other parameters",
-            ),  # in which enough samples changed
-            (party.own_masses, 1, "responsibilities other than"),  # since the fit began
-            (party.responsibilities, 1, "responsibilities other than"),
-        ],
-    )
-    def test_what_was_summed_before_opens_no_other_sum(
-        self, federation, monkeypatch, step, argument, told
-    ):
-        """Each is what a submitter did for changes of single samples to be opened."""
-        first = []
-
-        def changed(own):
-            def verb(asked, *given, **how):
-                if asked is step:
-                    first.append(given[argument])
-                    given = (*given[:argument], first[0], *given[argument + 1 :])
-                return own(asked, *given, **how)
-
-            return verb
-
-        for name in ("on_server", "on_clients", "inline"):
-            monkeypatch.setattr(federation, name, changed(getattr(federation, name)))
-        with pytest.raises((PrivacyError, PartyError), match=told):
-            fitted(federation, tol=0.0, max_iter=4)
-        assert len(first) > 1
-
-    def test_no_second_fit_is_opened_in_a_start(self, federation, monkeypatch):
-        """By their difference two fits tell single samples, and a site counts starts."""
-        monkeypatch.setattr(federation, "end_run", lambda *_, **__: None)
-        fitted(federation)
-        monkeypatch.setattr(federation, "start_run", lambda *_, **__: None)
-        with pytest.raises((PrivacyError, PartyError), match="used for another content before"):
-            fitted(federation, random_state=7)
 
     def test_a_plan_foresees_the_messages(self, federation, whole):
         model = whole("tied")
