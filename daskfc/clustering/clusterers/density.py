@@ -331,6 +331,6 @@ class OPTICS(NearestSample):
         # it rounds distances to 15 decimals, which leaves nothing of small ones
         largest = np.abs(points).max(initial=0.0)
         points = np.ldexp(points, max(0, -int(np.frexp(largest)[1])))
-        with np.errstate(divide="ignore", invalid="ignore"):  # raised by equal samples
+        with np.errstate(divide="ignore"):  # raised by equal samples
             labels: Ints = library.fit_predict(points)
         return labels

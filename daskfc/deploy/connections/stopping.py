@@ -23,7 +23,7 @@ class StopSignals:
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
             signals.append(signal.SIGHUP)
         for number in signals:
-            with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread
+            with contextlib.suppress(RuntimeError):  # not in the main thread
                 loop.add_signal_handler(number, self._tell, number)
 
     def _tell(self, number: signal.Signals) -> None:
