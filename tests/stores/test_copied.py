@@ -5,6 +5,8 @@ import gc
 import sqlite3
 import tracemalloc
 import weakref
+from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -94,22 +96,22 @@ def test_few_batches_are_there_at_once(large, small, monkeypatch):
 
 
 CELLS = {
-    "whole numbers": [1, 2, 3, 4, 5, 6],
-    "with gaps": [1, 2, None, 4, None, None],
-    "gaps first": [None, None, 3, 4, 5, 6],
-    "gaps alone": [None] * 6,
-    "fractions later": [1, 2, 3, 4, 5.5, 6],
-    "fractions that are whole": [1.0, 2.0, 3.0, None, 5.0, 6.0],
-    "words": ["a", "b", None, "d", "e", "f"],
-    "words and numbers": [1, None, "a", 4, 5, 6],
-    "large": [2**53 + 1, 2, 3, 4, 5, 6],
-    "large with gaps": [2**53 + 1, 2**53 + 2, 2**53 + 3, None, None, -(2**63) + 1],
+    "whole numbers": ("int64", [1, 2, 3, 4, 5, 6]),
+    "with gaps": ("Int64", [1, 2, None, 4, None, None]),
+    "gaps first": ("Int64", [None, None, 3, 4, 5, 6]),
+    "gaps alone": ("object", [None] * 6),
+    "fractions later": ("float64", [1, 2, 3, 4, 5.5, 6]),
+    "fractions that are whole": ("float64", [1.0, 2.0, 3.0, None, 5.0, 6.0]),
+    "words": ("object", ["a", "b", None, "d", "e", "f"]),
+    "words and numbers": ("object", [1, None, "a", 4, 5, 6]),
+    "large": ("int64", [2**53 + 1, 2, 3, 4, 5, 6]),
+    "large with gaps": ("Int64", [2**53 + 1, 2**53 + 2, 2**53 + 3, None, None, -(2**63) + 1]),
 }
 
 
-@pytest.mark.parametrize("cells", CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize(("dtype", "cells"), CELLS.values(), ids=CELLS)
 @pytest.mark.parametrize("batch", [1, 2, 4, 6, 100])
-def test_batches_have_the_types_of_all_rows_at_once(cells, batch, tmp_path, monkeypatch):
+def test_batches_have_the_types_of_all_rows_at_once(dtype, cells, batch, tmp_path, monkeypatch):
     path = tmp_path / "t.db"
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("create table t (x)")
@@ -124,9 +126,28 @@ def test_batches_have_the_types_of_all_rows_at_once(cells, batch, tmp_path, monk
     if not {"a", 5.5} & {*cells}:
         words = [None if one is None else str(int(one)) for one in cells]
         assert as_text(read["x"]).replace({np.nan: None}).tolist() == words
-    assert read["x"].dtype.kind == once["x"].dtype.kind
+    for column in (read["x"], once["x"]):
+        assert column.dtype == dtype or (dtype == "object" and column.dtype.kind == "O")
     assert [len(frame) for frame in file.frames(["x"], 1)] == [1] * 6
     assert list(read) == ["y", "x"]
+
+
+@pytest.mark.parametrize("gaps", [0, 1])
+def test_flags_are_of_their_type_where_none_lacks(gaps):
+    frames = [pd.DataFrame({"x": [True, False]}), pd.DataFrame({"x": [None] * gaps})]
+    read = whole(Copied(frames), ["x"])["x"]
+    assert read.tolist() == [True, False] + [None] * gaps
+    assert read.dtype == (object if gaps else bool)
+
+
+def test_decimals_of_a_database_are_numbers():
+    rows = [(Decimal("1.25"), 1), (None, None), (Decimal(3), 2)]
+    cursor = SimpleNamespace(description=[("x",), ("y",)])
+    result = SimpleNamespace(cursor=cursor, fetchmany=lambda _: rows, close=lambda: None)
+    driver = SimpleNamespace(exec_driver_sql=lambda _: result)
+    (frame,) = module._batches("postgresql", driver, "select")
+    assert [str(one) for one in frame.dtypes] == ["float64", "Int64"]
+    assert frame["x"].dropna().tolist() == [1.25, 3.0]
 
 
 def test_a_result_without_rows_has_columns():

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import fsspec
 import numpy as np
 import pytest
+import scipy.sparse
 import zarr
 
 from daskfc.errors import StoreError
@@ -164,6 +165,14 @@ def test_no_space_known_before(url, monkeypatch, tmp_path):
     ):
         write_store(url, "b", X, IDS)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_space_for_a_graph_is_known_before(url, monkeypatch):
+    """Eight bytes a sample and twelve an entry, beside those of the features."""
+    graph = scipy.sparse.csr_array(np.ones((10, 10)) - np.eye(10))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
+    with pytest.raises(StoreError, match=f"up to {720 + 8 * 10 + 12 * graph.nnz} bytes"):
+        write_store(url, "b", X, IDS, graph=graph)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
