@@ -36,6 +36,17 @@ def test_every_command_has_help(daskfc, path):
     assert "\\b" not in result.output  # click's mark for lines that stay as they are
 
 
+@pytest.mark.parametrize("path", [path for path, _ in commands()])
+def test_help_says_what_is_taken_by_default(path):
+    command = dict(commands())[path]
+    for option in command.params:
+        flag = isinstance(option, click.Argument) or option.is_flag
+        given = None if flag else option.get_default(click.Context(command), call=False)
+        if not isinstance(given, str | int | float):
+            continue  # none
+        assert option.show_default or "default" in option.help.lower(), option.name
+
+
 def test_the_list_of_commands_says_what_each_says_of_itself():
     wide = {"terminal_width": 400, "max_content_width": 400}
     listed = CliRunner().invoke(main, ["--help"], **wide).output.partition("\nBegin:\n")[2]

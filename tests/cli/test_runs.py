@@ -5,6 +5,7 @@ import shutil
 import signal
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -296,6 +297,15 @@ def test_report_of_a_failed_run(fake, daskfc, files):
     result = daskfc("report", "runs/a")
     assert result.exit_code == 0
     assert "failed" in result.stdout
+
+
+def test_a_warning_is_a_sentence_without_its_place(capsys):
+    with exits():
+        warnings.simplefilter("always")
+        warnings.warn("samples are\n few.", UserWarning, stacklevel=1)
+        warnings.warn("a name goes.", DeprecationWarning, stacklevel=1)
+    told = "Note: samples are few.\nDeprecationWarning: a name goes.\n"
+    assert capsys.readouterr().err == told
 
 
 def test_an_unexpected_error_outside_a_run_leaves_its_traceback(capsys):

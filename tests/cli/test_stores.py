@@ -25,6 +25,10 @@ def test_build_inspect_check(daskfc, files):
     assert result.exit_code == 0
     rows = [line.split() for line in result.stdout.splitlines() if "client-" in line]
     assert [(row[1], "yes" in row) for row in rows if len(row) > 5] == [("50", True)] * 3
+    head, *lines = [line for line in result.stdout.splitlines() if re.match(" *client", line)]
+    end = head.index("samples") + len("samples")  # numbers end where their head does
+    assert [line[:end].split()[-1] for line in lines] == ["50"] * 3
+    assert {line[end - 1] for line in lines} == {"0"}
     result = daskfc("stores", "check", "s.yaml")
     assert result.exit_code == 0
     assert result.stdout.count(": ok") == 3

@@ -37,6 +37,8 @@ def test_pipelines_are_written_once(suggested):
     result = suggested("--write", "own")
     assert result.exit_code == 0, result.output
     files = sorted(Path("own").iterdir())
+    elsewhere = suggested("--write", "own [bold]")
+    assert "daskfc run 'own [bold]/1-spectral.yaml' --storage s.yaml" in elsewhere.stdout
     assert [file.name for file in files] == ["1-spectral.yaml", "2-k-means.yaml", "3-hdbscan.yaml"]
     for file in files:
         check_pipeline(load_pipeline(file))
