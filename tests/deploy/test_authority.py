@@ -94,6 +94,17 @@ def test_nobody_else_can_read_a_key(authority):
     }  # fmt: skip
 
 
+def test_what_an_authority_wrote_is_found_by_later_releases(authority):
+    """Names of its files are kept: another would forget certificates and revocations."""
+    authority.issue("client", "a")
+    authority.issue("client", "b")
+    authority.revoke("b")
+    found = {str(path.relative_to(authority.folder)) for path in authority.folder.rglob("*.pem")}
+    assert {"ca.pem", "ca-key.pem", "revoked.pem", "parties/a/cert.pem"} <= found
+    for name in "ab":
+        assert sum(one.startswith(f"issued/{name}/") for one in found) == 1
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_a_certificate_says_role_name_and_hosts(authority, role):
     name = {"server": "server-2"}.get(role, "some-one")

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from daskfc.deploy import ExistingCluster, LocalCluster, load_cluster
 from daskfc.deploy.config import config as config_module
 from daskfc.deploy.config.settings import dask_settings
-from daskfc.errors import InvalidInput
+from daskfc.deploy.connections.reaching import address_in
+from daskfc.errors import ClusterError, InvalidInput
 
 CONFIGS = Path(__file__).parents[2] / "cluster-configs"
 
@@ -68,6 +69,17 @@ def test_an_address_of_tls_needs_certificates():
         InvalidInput, match=r"tls://10\.0\.0\.1:8786 asks for certificates, and none"
     ):
         load_cluster("tls://10.0.0.1:8786")
+
+
+@pytest.mark.parametrize("content", [None, b"", b'{"address": "tc', b"\xff", b"[]", b'{"id": 3}'])
+def test_a_scheduler_s_file_is_read_once_it_is_whole(tmp_path, content):
+    place = tmp_path / "scheduler.json"
+    if content is not None:
+        place.write_bytes(content)
+    with pytest.raises(ClusterError, match="no scheduler wrote its address there within 0 s"):
+        address_in(str(place), wait=0)
+    place.write_text('{"address": "tcp://10.0.0.1:8786"}')
+    assert address_in(str(place), wait=0) == "tcp://10.0.0.1:8786"
 
 
 def test_the_file_of_a_scheduler_is_beside_that_of_the_cluster(tmp_path):

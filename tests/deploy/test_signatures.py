@@ -4,11 +4,13 @@ import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from daskfc.deploy.certificates import signatures
 from daskfc.deploy.certificates.authority import Authority
+from daskfc.deploy.certificates.requests import CertificateRequest
 from daskfc.deploy.certificates.revocation import Revoked
 from daskfc.deploy.certificates.signatures import sign, signer_of
 from daskfc.deploy.config.config import SecurityFiles
@@ -36,6 +38,31 @@ def alice(authority):
 
 def test_who_signed_is_known_by_role_and_name(alice):
     assert signer_of(alice.ca, CONTENT, sign(alice, CONTENT)) == Peer("submitter", "alice")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [ec.generate_private_key(ec.SECP384R1()), rsa.generate_private_key(65537, 2048)],
+    ids=("P-384", "RSA"),
+)
+def test_keys_that_a_site_made_itself_sign_as_well(authority, tmp_path, key):
+    name = f"by-{key.key_size}"
+    subject = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name)])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    path = tmp_path / "request.pem"
+    pem = serialization.Encoding.PEM
+    path.write_bytes(request.sign(key, hashes.SHA256()).public_bytes(pem))
+    authority.sign("submitter", name, CertificateRequest.of_file(path))
+    own = tmp_path / "key.pem"
+    own.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    folder = authority.folder_of(name)
+    files = SecurityFiles(ca=str(folder / "ca.pem"), cert=str(folder / "cert.pem"), key=str(own))
+    proof = sign(files, CONTENT)
+    assert signer_of(files.ca, CONTENT, proof) == Peer("submitter", name)
+    with pytest.raises(PrivacyError, match="does not hold"):
+        signer_of(files.ca, CONTENT + b"!", proof)
 
 
 def test_another_content_is_not_what_was_signed(alice):

@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -190,6 +191,15 @@ def started(tmp_path, monkeypatch):
         return SshParties(config.ssh, config.scheduler)
 
     return start
+
+
+def test_the_package_is_asked_for_when_it_is_needed(monkeypatch):
+    net = Net()
+    monkeypatch.setitem(sys.modules, "asyncssh", net)
+    assert ssh._asyncssh() is net
+    monkeypatch.setitem(sys.modules, "asyncssh", None)
+    with pytest.raises(InvalidInput, match=r"needs asyncssh, .*\(ModuleNotFoundError\)"):
+        ssh._asyncssh()
 
 
 def test_the_scheduler_ends_first_then_its_parties_and_then_the_connections(started, tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from types import SimpleNamespace
 
 import distributed.core
 import pytest
@@ -10,6 +11,7 @@ from distributed import Scheduler
 from distributed.core import Server
 
 from daskfc.deploy.connections.stopping import close_scheduler
+from daskfc.deploy.processes.local import LocalParties
 from tests.deploy.test_sites import Site
 from tests.deployments.slurm_cluster import until
 
@@ -74,6 +76,21 @@ def test_a_scheduler_that_nobody_leaves_is_closed_by_dask():
         return scheduler.status
 
     assert asyncio.run(whole()) == distributed.core.Status.closed
+
+
+def test_a_party_that_cannot_be_closed_keeps_no_scheduler_open():
+    async def refuses(**_):
+        raise OSError("a process that is gone")
+
+    async def stopped():
+        scheduler = await Scheduler(host="127.0.0.1", port=0, dashboard=False)
+        parties = SimpleNamespace(
+            _nannies={"a": SimpleNamespace(close=refuses)}, _scheduler=scheduler
+        )
+        await LocalParties._stop(parties)
+        return scheduler.status
+
+    assert asyncio.run(stopped()) == distributed.core.Status.closed
 
 
 @pytest.mark.slow
