@@ -1,5 +1,6 @@
 """What the documentation site is built with: its directives, its check of links."""
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -66,6 +67,14 @@ def test_every_message_is_on_a_page():
     told = set(" ".join(blocks).split())
     for message in every_message():
         assert message.__module__ in told, f"{message.__name__} of {message.__module__}"
+
+
+def test_every_axis_of_a_message_has_a_name_or_a_size():
+    for message in every_message():
+        for field in dataclasses.fields(message):
+            axes = getattr(field.metadata.get("daskfc"), "axes", ())
+            told = [isinstance(axis, str | int) and axis != "" for axis in axes]
+            assert all(told), f"{message.__name__}.{field.name}: {axes}"
 
 
 def test_messages_are_shown_as_they_are_declared(site):

@@ -318,6 +318,14 @@ def test_those_that_find_clusters_are_the_library_on_the_samples(spec):
     assert found.n_clusters == expected.max() + 1 > 1
 
 
+@pytest.mark.parametrize("spec", ["hdbscan", "optics"])
+def test_those_that_find_clusters_find_copies(spec):
+    X = np.repeat(np.arange(4.0)[:, None] ** 2, 10, axis=0)
+    clusterer = make_clusterer(spec)
+    found = clusterer.fit(view_for(clusterer, X), None, 0)
+    assert oracle.same_partition(found.labels, np.repeat(np.arange(4), 10))
+
+
 @pytest.mark.parametrize(
     ("params", "text"),
     [

@@ -70,6 +70,7 @@ def test_equal_samples_get_the_label_of_most():
 
 def test_points_and_distances_move_together():
     X = RNG.integers(-(2**20), 2**20, (40, 3))  # so far apart that residues must tell
+    X[30:] = X[10:20]  # whose order hangs on single distances
     D = cdist(X, X, "sqeuclidean")
     columns = D[:, :9]
     primes = (251, 241, 239, 233, 229, 227)
@@ -82,6 +83,8 @@ def test_points_and_distances_move_together():
         assert moved is points.in_order()  # once
         expected = D[np.ix_(moved.order.places, moved.order.places)] * scale**2
         np.testing.assert_array_equal(moved.full(), expected)
+        equal = moved.order.equal
+        np.testing.assert_array_equal(equal[:, None] == equal, expected == 0)
     full = FullDistances.in_order(D.copy())
     np.testing.assert_array_equal(full.matrix, D[np.ix_(full.order.places, full.order.places)])
 

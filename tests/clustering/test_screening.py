@@ -46,6 +46,15 @@ HARD = [
 ]  # may be too near to each other for float32
 
 
+def test_a_pair_at_the_radius_is_kept_however_small_the_error():
+    X = np.array([[0.0], [0.5], [1.0]])  # scores and limits that float32 has
+    exact = HalfDistances.of(X)
+    for error in (exact.error, np.zeros(3, np.float32)):
+        scores = HalfDistances.of_table(exact.table(), error, exact.unit)
+        pairs = [np.column_stack(block[:2]) for block in scores.within(0.25)]
+        assert np.concatenate(pairs).tolist() == [[0, 1], [1, 2]]
+
+
 def counted(monkeypatch):
     """Note whether pairs were screened."""
     outcomes, of = [], HalfDistances.of

@@ -19,6 +19,15 @@ def test_what_was_checked_before_is_taken_once(fake, storage, tmp_path, monkeypa
     assert taken[1].own is not first.own
 
 
+def test_steps_are_counted_where_somebody_is_told_of_them(fake, storage, tmp_path, monkeypatch):
+    watched = []
+    monkeypatch.setattr(module, "execute", lambda *_, **how: watched.append(how["watched"]))
+    prepared = prepare(PIPELINE, storage=storage, runs_dir=tmp_path / "runs")
+    prepared.resume(progress=lambda *_: None)
+    prepared.resume()
+    assert watched == [True, False]
+
+
 def test_a_pipeline_seldom_comes_back_to_a_file(fake, tmp_path):
     """Each stay beyond these is a file more to read for who follows it; see CONTRIBUTING."""
     way = stays(followed(tmp_path, PIPELINE))

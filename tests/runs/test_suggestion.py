@@ -61,6 +61,7 @@ def test_what_is_proposed_can_run(storage, asked, proposed, left_out, tmp_path):
     assert list(found.left_out) == left_out
     stores = load_storage(storage).open()
     for one in found.proposals:
+        assert one.why.endswith(".")
         checked = check_pipeline(load_pipeline(one.pipeline), n_clients=len(stores), stores=stores)
         assert checked.own.split == SPLITS[storage["partition"]["scheme"]]
         wanted = asked.get("n_clusters")

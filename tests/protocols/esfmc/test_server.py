@@ -73,6 +73,19 @@ def test_a_sample_that_a_view_lacks_gets_the_label_of_q_or_of_its_client(grouped
         )
 
 
+def test_a_client_weighs_as_much_as_its_features_agree_with_the_labels():
+    rng = np.random.default_rng(0)
+    telling = server.Block(np.arange(N), np.eye(K)[TRUE])
+    silent = server.Block(np.arange(N), rng.normal(size=(N, K)))
+    labels = np.where(IN_ALL, TRUE, server.NONE)
+    alone = server.Block(np.flatnonzero(~IN_ALL), np.eye(K)[TRUE[~IN_ALL]])
+    weights = server._weights([telling, silent, alone], labels)
+    assert weights[0] == 1.0
+    assert weights[1] < 0.5
+    assert weights[2] == 0.0  # none of its samples has a label
+    assert server._weights([alone], labels) == [1.0]
+
+
 def test_q_is_told_only_where_it_is_known(grouped):
     grouping, aligned = grouped
     assert (grouping.assignments is not None) == aligned
