@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from daskfc.cli.suggest import _print
 from daskfc.runs import check_pipeline, load_pipeline
+from daskfc.runs.planning.suggestion import Proposal, Suggestion
 
 
 @pytest.fixture
@@ -48,6 +50,13 @@ def test_pipelines_are_written_once(suggested):
     assert again.exit_code == 2
     assert "own/2-k-means.yaml is there already" in again.stderr
     assert not files[0].exists()
+
+
+def test_what_is_suggested_is_shown_as_it_is(capsys):
+    proposal = Proposal("k-means", {"method": "[dim]"}, "of [bold].")
+    _print(Suggestion("three [clients]", (proposal,), {"a [b]": "c [d]."}), [], "s.yaml")
+    told = capsys.readouterr().out
+    assert told == "three [clients]\n\n1. k-means ([dim]). of [bold].\n\nNot a [b]: c [d].\n"
 
 
 def test_a_suggestion_as_json(suggested):

