@@ -19,6 +19,8 @@ from daskfc.protocols.fedsc.maths.kernel_dictionary import (
     coefficients,
     local_update,
 )
+from daskfc.protocols.fedsc.messages import KernelPlan
+from daskfc.protocols.fedsc.server import normal_start
 from tests.conftest import DATA, needs_data
 from tests.oracles import fedsc as oracle
 from tests.protocols.fedsc.one_place import moments_of
@@ -222,7 +224,10 @@ def test_the_first_dictionary_has_the_mean_and_spread_of_each_feature():
     np.testing.assert_allclose(Z.mean(axis=0), X.mean(axis=0), atol=0.1)
     np.testing.assert_allclose(Z.std(axis=0), X.std(axis=0), rtol=0.05)
     assert np.array_equal(Z, first_dictionary(moments_of(X), 4000, seed=3))
-    assert normal_dictionary(2000, 3, 16, seed=0).std() == pytest.approx(0.25, rel=0.05)
+    plan = KernelPlan(1.0, 2000, 3, 1.0, 9)
+    published = normal_start(plan, 16, 0).atoms
+    assert published.shape == (2000, 3)
+    assert published.std() == pytest.approx(0.25, rel=0.05)
 
 
 X0, Z0 = np.zeros((3, 2)), np.ones((2, 2))
