@@ -9,7 +9,7 @@ from scipy import stats
 
 from daskfc.coding import FixedPoint, SecretKey, add_mask
 from daskfc.errors import DeadlineError, DecodingError, InvalidInput, PolicyRefused, PrivacyError
-from daskfc.federation import PerClient
+from daskfc.federation import PerClient, check_message, payload_bytes
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import OnceOnly, PartyRules
 from daskfc.federation.steps.rules import Announced, broken_rule
@@ -26,6 +26,7 @@ from daskfc.secure.sums.shared import (
     opened,
     shared_total,
 )
+from daskfc.secure.sums.stand_ins import STAND_INS
 from daskfc.site import Policy
 from tests.secure.sums.answering import NAMES, Answer, Answering
 from tests.secure.sums.test_protocol import pair_keys
@@ -82,6 +83,16 @@ def parts():
 
 def is_uniform(words):
     return stats.chisquare(np.bincount(words.view(np.uint8).ravel(), minlength=256)).pvalue > 1e-5
+
+
+def test_a_plan_tells_aggregators_as_many_bytes():
+    clients = Clients()
+    digest = hashlib.sha256(TOLD).digest()
+    sent = clients.send({name: np.ones((2, 3)) for name in NAMES}, told=digest)
+    told = [announced(step(sent, "s.0", NAMES), NAMES) for step in (gathered, STAND_INS[gathered])]
+    for message in told:
+        check_message(message, party="server")
+    assert payload_bytes(told[0]) == payload_bytes(told[1])
 
 
 @pytest.mark.parametrize("n_colluding", [0, 1, 2, 3])
