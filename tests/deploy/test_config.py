@@ -1,4 +1,7 @@
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -8,6 +11,7 @@ from daskfc.deploy import ExistingCluster, LocalCluster, load_cluster
 from daskfc.deploy.config import config as config_module
 from daskfc.deploy.config.settings import dask_settings
 from daskfc.deploy.connections.reaching import address_in
+from daskfc.deploy.processes.local import LocalParties
 from daskfc.errors import ClusterError, InvalidInput
 
 CONFIGS = Path(__file__).parents[2] / "cluster-configs"
@@ -150,3 +154,27 @@ def test_a_client_whose_name_begins_like_the_servers_is_a_client():
     assert config.limits("server-2").memory_limit == config.limits("server").memory_limit == 4e9
     assert config.limits("server-room").memory_limit == config.limits("a").memory_limit != 4e9
     assert load_cluster({**LOCAL, "parties": limits}).limits("server-room").nthreads == 2
+
+
+@pytest.mark.slow
+def test_limits_of_parties_reach_their_workers():
+    class Noted:
+        """Stands for the process that watches a worker."""
+
+        found: ClassVar = {}
+
+        def __init__(self, address, *, party, nthreads, memory_limit, **_):
+            self.found[party.name] = nthreads, memory_limit
+
+        def __await__(self):
+            return asyncio.sleep(0).__await__()
+
+        async def close(self, **_):
+            pass
+
+    limits = {"a": {"nthreads": 2}, "b": {"memory_limit": "3GB"}}
+    config = load_cluster({**LOCAL, "parties": limits})
+    parties = {name: SimpleNamespace(name=name, scratch="") for name in limits}
+    LocalParties(config, parties, Noted).close()
+    others = config.limits("c")
+    assert Noted.found == {"a": (2, others.memory_limit), "b": (others.nthreads, 3_000_000_000)}

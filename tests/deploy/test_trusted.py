@@ -301,6 +301,14 @@ def pretended(code):
         beside._UNTIL_THE_PIPE_ENDS = old
 
 
+def test_bytes_that_are_no_text_hide_no_last_words():
+    with pretended(r"import os; os.write(2, b'joined \xff\n')"):
+        side = Side([])
+    assert side.wait(60)
+    side.close()
+    assert side.told == "joined \ufffd"
+
+
 @pytest.mark.slow
 def test_a_side_ends_with_the_pipe_and_its_last_words_are_kept():
     with pretended(
