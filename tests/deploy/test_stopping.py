@@ -16,6 +16,7 @@ from tests.deploy.test_sites import Site
 from tests.deployments.slurm_cluster import until
 
 GONE = "tcp://127.0.0.1:9"
+QUIET = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 
 
 async def _no_answer(*_, **__):
@@ -24,7 +25,7 @@ async def _no_answer(*_, **__):
 
 async def _closed(monkeypatch, close):
     """Return a scheduler that was closed right after a worker left that it was connecting to."""
-    scheduler = await Scheduler(host="127.0.0.1", port=0, dashboard=False)
+    scheduler = await Scheduler(**QUIET)
     monkeypatch.setattr(distributed.core, "connect", _no_answer)
     attempt = asyncio.create_task(scheduler.rpc.connect(GONE))
     while GONE not in scheduler.rpc._connecting:
@@ -71,7 +72,7 @@ def test_a_scheduler_is_closed_while_a_worker_leaves(monkeypatch):
 
 def test_a_scheduler_that_nobody_leaves_is_closed_by_dask():
     async def whole():
-        scheduler = await Scheduler(host="127.0.0.1", port=0, dashboard=False)
+        scheduler = await Scheduler(**QUIET)
         await close_scheduler(scheduler, "a test")
         return scheduler.status
 
@@ -83,7 +84,7 @@ def test_a_party_that_cannot_be_closed_keeps_no_scheduler_open():
         raise OSError("a process that is gone")
 
     async def stopped():
-        scheduler = await Scheduler(host="127.0.0.1", port=0, dashboard=False)
+        scheduler = await Scheduler(**QUIET)
         parties = SimpleNamespace(
             _nannies={"a": SimpleNamespace(close=refuses)}, _scheduler=scheduler
         )
