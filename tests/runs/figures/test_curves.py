@@ -34,7 +34,9 @@ def test_lines_go_down_as_their_values_do():
 @pytest.mark.parametrize("values", [[3.0, 2.0, 1.0], [1.0, 1e-9], [0.0, 5.0] * 30])
 def test_lines_fill_their_picture_and_stay_in_it(values):
     svg = drawing({"loss": values})
-    _, _, width, height = map(float, ElementTree.fromstring(svg).find(".//svg").get("viewBox").split())
+    _, _, width, height = map(
+        float, ElementTree.fromstring(svg).find(".//svg").get("viewBox").split()
+    )
     (line,) = points_of(svg)
     assert all(0 < x < width and 0 < y < height for x, y in line)
     assert line[-1][0] - line[0][0] > 0.8 * width

@@ -21,8 +21,9 @@ from daskfc.secure.kmeans.groups import (
     split_groups,
 )
 from daskfc.secure.kmeans.lloyd import units
-from daskfc.secure.kmeans.messages import KMeansProposal
-from daskfc.secure.kmeans.on_sums import POINTS, own_squares
+from daskfc.secure.kmeans.messages import KMeansCounts, KMeansProposal
+from daskfc.secure.kmeans.on_sums import POINTS, fresh_moments, own_squares
+from daskfc.secure.kmeans.stand_ins import STAND_INS
 from daskfc.secure.sums import PlainSum
 from daskfc.secure.sums.few import count_unit, power_of_four
 from daskfc.site import ANY_PART, BETWEEN_SITES
@@ -36,6 +37,17 @@ def fitted(rows, k, clients="abc", smallest=ANY_PART, own=None, **how):
     sums = PlainSum(federation)
     found = open_kmeans(federation, "sums", n_clusters=k, seed=0, sums=sums, **how).fit(own)
     return found.centers, federation
+
+
+def test_parts_in_a_plan_have_the_shapes_of_those_of_clients():
+    rows = np.random.default_rng(0).normal(size=(100, 2))
+    counts = KMeansCounts(np.full((2, 3), 20), np.ones((2, 3), bool), 10)
+    told = counts.counts, counts.held, counts.least
+    groups, n_fresh = split_groups(*told)[np.arange(100) % 2, 0], len(fresh_groups(*told))
+    proposal = KMeansProposal(np.zeros((3, 2)), np.zeros(2), n_fresh)
+    part = fresh_moments(rows, groups, proposal, counts, 1.0)
+    assert n_fresh > 1
+    assert STAND_INS[fresh_moments](proposal).shape == part.shape
 
 
 @st.composite
