@@ -5,10 +5,11 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from daskfc.errors import InvalidInput
-from daskfc.runs import Pipeline, check_pipeline
+from daskfc.runs import Pipeline, check_pipeline, run
 from daskfc.runs.outcome.quality import quality_of
 from daskfc.runs.pipeline.remarks import check_bound, data_warnings
 from daskfc.stores import ClientStore, write_store
+from tests.runs.fakes import PIPELINE
 from tests.runs.test_quality import fit
 
 
@@ -58,3 +59,11 @@ def test_features_beyond_a_declared_bound_are_refused(stores):
 
 def test_what_is_told_before_a_run_stands_in_its_summary():
     assert quality_of([fit([0, 1, 0, 1])], {}, ["of data."])["warnings"][0] == "of data."
+
+
+def test_what_data_make_doubtful_stands_in_the_summary(fake, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 1.0, 1e6]
+    write_store(url := str(tmp_path / "a.zarr"), "a", rows, dtype="float64")
+    storage = {"clients": {"a": {"store": url}}}
+    done = run({**PIPELINE, "metrics": []}, storage=storage, runs_dir=tmp_path / "runs")
+    assert any("standardise" in one for one in done.summary["quality"]["warnings"])

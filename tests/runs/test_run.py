@@ -398,14 +398,6 @@ def test_a_warning_is_shown_and_kept(start):
     assert "seed 0: did not converge" in (run.folder / "log.txt").read_text()
 
 
-def test_what_data_make_doubtful_stands_in_the_summary(fake, tmp_path):
-    rows = np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 1.0, 1e6]
-    write_store(url := str(tmp_path / "a.zarr"), "a", rows, dtype="float64")
-    storage = {"clients": {"a": {"store": url}}}
-    done = run({**PIPELINE, "metrics": []}, storage=storage, runs_dir=tmp_path / "runs")
-    assert any("standardise" in one for one in done.summary["quality"]["warnings"])
-
-
 def test_what_did_not_converge_stands_in_the_summary(start):
     FakeMethod.trouble[0] = ConvergenceWarning("the centres still move.")
     run = start()
