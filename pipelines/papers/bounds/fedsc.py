@@ -210,7 +210,7 @@ def measured(
     model = FedSC(n_clusters, rounds=rounds, local_steps=steps, random_state=0).fit(federation)
     view = model.server_view(federation)
     X = np.vstack(parts)
-    moments = Moments(len(X), X.sum(axis=0), (X**2).sum(axis=0))
+    moments = Moments(X.mean(axis=0), X.std(axis=0))
     Z = first_dictionary(moments, model.n_atoms_, integer_seed(0, "FedSC"))
     clients = [Client(part, model.kernel_width_, model.ridge) for part in parts]
     found = []
