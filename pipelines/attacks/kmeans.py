@@ -24,8 +24,9 @@ from daskfc.protocols.kcagc.maths.summed_distances import (
 from daskfc.protocols.kcagc.maths.weighted_lloyd import LloydSettings, advance, begin
 from daskfc.secure.kmeans import KMeansPlan, nearest_labels, on_sums
 from daskfc.secure.kmeans.groups import fresh_groups, last_clusters, moments_about
-from daskfc.secure.kmeans.lloyd import power_of_four, units
+from daskfc.secure.kmeans.lloyd import units
 from daskfc.secure.sums import Total
+from daskfc.secure.sums.few import power_of_four
 
 SETS = {
     "iris": (load_iris, 3),
