@@ -216,6 +216,7 @@ def test_wrong_views_data_and_distances_are_refused(spec):
         ({"dbscan": {"epsilon": 1}}, "dbscan has no parameter 'epsilon'; it has eps, min_samples"),
         ("dbscan", "'eps' parameter of dbscan must be given"),
         ({"dbscan": {"eps": 0}}, "'eps' parameter of dbscan must be a finite number above 0"),
+        ({"dbscan": {"eps": 1e200}}, r"above 0 of at most 1e\+150; got 1e\+200"),
         ({"spectral": {"gamma": 1.0}}, "'gamma' parameter of spectral must be left out"),
         ({"spectral": {"n_neighbors": 1}}, "a whole number of at least 2; got 1"),
         ({"spectral": {"affinity": "rbf"}}, "one of 'nearest_neighbors', 'radius', 'gaussian'"),

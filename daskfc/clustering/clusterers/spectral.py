@@ -112,7 +112,7 @@ class Spectral(Clusterer):
         "n_neighbors": integer(2),
         "gamma": optional(real(above=0)),
         "n_init": integer(1),
-        "eps": optional(real(above=0)),
+        "eps": optional(real(high=1e150, above=0)),
     }
     accepts = (NeighbourGraph, RadiusGraph, FullDistances, DistanceBlocks)
     matrices = 2.1
