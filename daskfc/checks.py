@@ -59,8 +59,8 @@ def real(
             and (above is None or x > above)
         )
 
-    text = "a finite number" if above is None else f"a finite number above {above}"
-    return Constraint(f"{text}{_interval(low, high)}", holds)
+    text = f"a finite number{_interval(low, high)}"
+    return Constraint(text if above is None else f"{text} above {above}", holds)
 
 
 def between_0_and_1() -> Constraint:

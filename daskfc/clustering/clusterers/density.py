@@ -91,7 +91,7 @@ class DBSCAN(Clusterer):
 
     name: ClassVar[str] = "dbscan"
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "eps": real(high=1e150, above=0),  # its square is a number
+        "eps": real(1e-150, 1e150),  # its square is a number above 0
         "min_samples": integer(1),
     }
     accepts = (RadiusGraph, FullDistances)

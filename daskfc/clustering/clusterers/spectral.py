@@ -85,9 +85,10 @@ class Spectral(Clusterer):
     Notes
     -----
     Equal distances are ordered by a hash of sample numbers, as the first ones would be everybody's.
-    The labels are those of scikit-learn's SpectralClustering with the same affinity, up to their
-    numbers and to ties. When the graph has more components than there are clusters, the largest
-    components make clusters, the others join one of them, and a note says so.
+    The labels are those of scikit-learn's SpectralClustering with the same affinity ("precomputed"
+    of the graph within a radius), up to their numbers and to ties. When the graph has more
+    components than there are clusters, the largest components make clusters, the others join one of
+    them, and a note says so.
 
     Where all distances do not fit in memory, the Gaussian kernel is recomputed in every product
     with a few vectors, half of it at a time; eigenvectors have residuals of at most 1e-8.
@@ -112,7 +113,7 @@ class Spectral(Clusterer):
         "n_neighbors": integer(2),
         "gamma": optional(real(above=0)),
         "n_init": integer(1),
-        "eps": optional(real(high=1e150, above=0)),
+        "eps": optional(real(1e-150, 1e150)),
     }
     accepts = (NeighbourGraph, RadiusGraph, FullDistances, DistanceBlocks)
     matrices = 2.1

@@ -24,7 +24,7 @@ _APART = 1e-9  # ours: relative to a typical squared distance
 _ANCHORS = 8  # ours: at most; samples to which distances are compared
 _BITS = 34  # ours: of a rounded value; computed values are seldom near half a step
 _OFF = 1.234567  # ours: so that a largest value near a power of two does not change the step
-_PASSES = 16  # ours: over a graph, at most
+_PASSES = 256  # ours: over a graph, at most
 _NOISE = 1e-13  # ours: of the largest value; rounding after a permutation of rows is less
 
 
@@ -81,8 +81,8 @@ class Order:
 def order_of_graph(pairs: Callable[[], Iterable[tuple[Any, Any]]], n: int) -> Order:
     """Return the order of a graph's nodes, of which `pairs` gives blocks (rows, cols).
 
-    By hashes of their neighbours' hashes (Weisfeiler, Leman 1968), so that nodes that a symmetry of
-    the graph exchanges keep their order.
+    By hashes of their neighbours' hashes (Weisfeiler, Leman 1968); nodes that these do not tell
+    apart, such as those that a symmetry of the graph exchanges, keep their order.
     """
     colours, found = np.zeros(n, dtype=np.uint64), 0
     for _ in range(_PASSES):

@@ -52,7 +52,7 @@ CLAIMS = {
     "k-means or core samples are.",
     "neighbours": "the server learns which samples are within eps of each other, pseudonyms, sizes "
     "and a range; clients learn the clusters of their own samples, as long as no two of the three "
-    "that compute collude.",
+    "that compute collude; the caller the clusters of all, and the number of components.",
 }
 """What is claimed of privacy, by what is revealed."""
 THREE = Constraint(
