@@ -169,8 +169,7 @@ class MUFC(CenterClusterer):
     -----
     Privacy: a seed is a sample, so the server sees up to `n_local_clusters` samples of every
     client, rounded to the grid; between sites means of as many samples as ``Federation.smallest``
-    says. The paper hides which client has them; this implementation does
-    not.
+    says. The paper hides which client has them; this implementation does not.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from daskfc.seeds import generator
 REFERENCES = 20
 """Ours, the paper's B: s_k is then within 2.5 % of that of any number of them."""
 
-_LEAST = 2.0**-40
+_LEAST = 2.0**-40  # ours: of W_1, so that copies of k rows have a logarithm
 
 
 def box_of(points: Floats) -> Floats:

@@ -159,9 +159,9 @@ class Spectral(Clusterer):
         return np.diff(laplacian_eigenvalues(self._graph(view, most + 1, seed), most + 1, seed))
 
     def _check_view(self, view: _View) -> None:
-        of_graphs = NeighbourGraph if self.affinity == "nearest_neighbors" else RadiusGraph
-        other = DistanceBlocks if self.affinity == "gaussian" else of_graphs
-        if not isinstance(view, FullDistances | other):
+        others: dict[str, type] = {"gaussian": DistanceBlocks, "radius": RadiusGraph}
+        other = others.get(self.affinity, NeighbourGraph)
+        if not isinstance(view, (FullDistances, other)):
             raise InvalidInput(
                 f"spectral with affinity {self.affinity!r} must be given FullDistances or "
                 f"{other.__name__}; got {type(view).__name__}. Build what its needs(n, d) names."

@@ -78,8 +78,8 @@ class Order:
         return np.asarray(own[first][self.equal] + least)
 
 
-def order_of_graph(pairs: Callable[[], Iterable[tuple[Any, Any]]], n: int) -> Order:
-    """Return the order of a graph's nodes, of which `pairs` gives blocks (rows, cols).
+def order_of_graph(pairs: Iterable[tuple[Any, Any]], n: int) -> Order:
+    """Return the order of a graph's nodes, by blocks (rows, cols) that are read in several passes.
 
     By hashes of their neighbours' hashes (Weisfeiler, Leman 1968); nodes that these do not tell
     apart, such as those that a symmetry of the graph exchanges, keep their order.
@@ -87,7 +87,7 @@ def order_of_graph(pairs: Callable[[], Iterable[tuple[Any, Any]]], n: int) -> Or
     colours, found = np.zeros(n, dtype=np.uint64), 0
     for _ in range(_PASSES):
         own, sums = _hashed(colours), np.zeros(n, dtype=np.uint64)
-        for rows, cols in pairs():
+        for rows, cols in pairs:
             np.add.at(sums, rows, own[cols])
             np.add.at(sums, cols, own[rows])
         colours, before = _hashed(sums) + own, found

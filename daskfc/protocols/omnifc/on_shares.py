@@ -344,7 +344,7 @@ def graph_in_order(bits: NDArray[np.uint64], plan: RowPlan, *, radius2: float) -
             rows, cols = np.nonzero(unpacked(bits[start : min(n, start + _ROWS)], n))
             yield numbers[rows + start], numbers[cols]
 
-    order = order_of_graph(RadiusGraph(lambda: edges(places), n, radius2).__iter__, n)
+    order = order_of_graph(RadiusGraph(lambda: edges(places), n, radius2), n)
     ranks = order.back(np.arange(n))[places]
     return RadiusGraph(lambda: edges(ranks), n, radius2, order)
 

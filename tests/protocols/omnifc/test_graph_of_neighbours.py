@@ -17,17 +17,12 @@ from tests.protocols.omnifc.test_on_shares import ROWS, labels_of
 
 
 @pytest.fixture(scope="module")
-def urls(tmp_path_factory):
-    return stores_of(tmp_path_factory.mktemp("rows"), ROWS)
-
-
-@pytest.fixture(scope="module")
-def federation(urls):
-    with Federation.local(urls) as found:
+def federation(tmp_path_factory):
+    with Federation.local(stores_of(tmp_path_factory.mktemp("rows"), ROWS)) as found:
         yield found
 
 
-def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation, urls, approved):
+def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation, approved):
     spec = {"dbscan": {"eps": 0.9}}
     wanted = OmniFC(clusterer=spec).fit(federation)
     model = OmniFC(clusterer=spec, reveal="neighbours").fit(federation)
@@ -40,7 +35,7 @@ def test_the_graph_of_neighbours_gives_the_labels_that_distances_give(federation
     assert to_server.to_dict() == {"SampleSummary": 4, "GraphSummand": 3}
     assert "LabelSummand" not in set(frame["message"])
     with pytest.raises(InvalidInput, match="reveal='neighbours' and clusterer 'dbscan' cannot"):
-        model.predict(federation, urls)
+        model.predict(federation, dict.fromkeys(ROWS, "new.zarr"))
 
 
 def test_spectral_clustering_on_the_graph_of_neighbours(federation, approved):
