@@ -11,6 +11,7 @@ from daskfc.errors import EgressRefused, OverflowRefused, PolicyRefused, Privacy
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import FAILURES, OnceOnly, PartyRules
 from daskfc.privacy import noise_multiplier
+from daskfc.protocols.omnifc import scores
 from daskfc.site import Policy, RunRequest, SiteState
 from daskfc.site.approved import StepUse
 from daskfc.stores import ClientStore, write_store
@@ -396,3 +397,23 @@ def test_what_is_charged_twice_counts_once(rules):
         for i in range(50):
             one.charge("digest", 8.0, f"factors of round {i}")
     assert one._state.audit()[-1].submitter == "alice"
+
+
+def test_values_for_the_server_are_of_the_types_of_its_steps(rules, caplog):
+    """And need not be what was announced, where their names are: other numbers are tried."""
+    request = {"method": "OmniFC", "parameters": {"n_clusters": 3}}
+    server = rules(Policy(), replace(RUN, request=request))
+    asked = {"by": frozenset({"caller"})}
+    use = StepUse(
+        "daskfc.protocols.omnifc.scores.cluster_score", "server", frozenset({"server → caller"}),
+        asked, frozenset(), scores.cluster_score, {"by": "silhouette"},
+    )  # fmt: skip
+    server.check_step(use)
+    with refused("steps"):
+        server.check_step(replace(use, given={"by": 7}))
+    assert "'by' must be of the type that its step declares" in caplog.text
+    tried = {name: frozenset({"caller"}) for name in ("n_clusters", "seed")}
+    several = replace(
+        use, step="daskfc.protocols.omnifc.scores.gap", takes=tried, function=scores.gap
+    )
+    server.check_step(replace(several, given={"n_clusters": 4, "seed": 0}))
