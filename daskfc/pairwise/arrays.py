@@ -18,12 +18,11 @@ _SIDE = 1024  # ours: samples on a side of a chunk, 8 MiB
 class _Read:
     """An array-like for Dask that reads a part when it is indexed."""
 
-    ndim = 2
+    ndim, dtype = 2, np.dtype(np.float64)
 
     def __init__(self, source: DistanceTiles | DistanceBlocks | FullDistances) -> None:
         self._source = source
         self.shape = source.n, source.n
-        self.dtype = source.dtype if isinstance(source, DistanceTiles) else np.dtype(np.float64)
 
     def __getitem__(self, key: tuple[slice, slice]) -> NDArray[Any]:
         rows, columns = key

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from daskfc.arrays import Floats, Ints
 
-Distances = Floats | Ints
 _Part = tuple[Ints, Ints, Floats]  # owners, others, distances
 
 NOBODY = int(np.iinfo(np.int64).max)  # the neighbour in an empty place; its distance is inf
@@ -19,7 +18,6 @@ NOBODY = int(np.iinfo(np.int64).max)  # the neighbour in an empty place; its dis
 _STRIP = 1 << 16  # ours: entries at a time, 512 KiB, so that three passes stay in cache
 _SORTED = 1 << 18  # ours: places sorted together, about 12 MiB with all copies
 _SPARE = 12  # ours: groups per neighbour; two of the nearest rarely share a group
-_EXACT = 1 << 53  # integers up to here are exact in float64
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ class _Kept:
         return _nearest(self.parts, self.k)
 
 
-def limit_of_rows(block: Distances, k: int) -> Floats:
+def limit_of_rows(block: Floats, k: int) -> Floats:
     """Return an upper bound of each row's k-th smallest entry, (a,); infinity where b < k."""
     b = block.shape[1]
     if b < k:
@@ -130,15 +128,7 @@ def limit_of_rows(block: Distances, k: int) -> Floats:
             part = block[:, start : start + groups]
             head = minima[:, : part.shape[1]]
             np.minimum(head, part, out=head)
-    ranked = np.partition(np.ascontiguousarray(minima), k - 1, axis=1)
-    return ranked[:, k - 1].astype(np.float64)
-
-
-def _bounds(limits: Floats, kind: str) -> NDArray[np.generic]:
-    if kind == "f":
-        return limits
-    # d <= limit and d <= floor(limit) are the same for an integer d
-    return np.floor(np.minimum(limits, 2.0**62)).astype(np.int64)
+    return np.partition(np.ascontiguousarray(minima), k - 1, axis=1)[:, k - 1]
 
 
 def _passing(hits: NDArray[np.bool_], size: int) -> Ints:
@@ -149,32 +139,26 @@ def _passing(hits: NDArray[np.bool_], size: int) -> Ints:
     return words[word] * 8 + byte
 
 
-def nearest_of_block(
-    block: Distances, k: int, row_limits: Floats, column_limits: Floats | None
-) -> tuple[Nearest, Nearest] | None:
-    """Return what may be among the k nearest of its row or column; None for bad or huge entries."""
+def nearest_of_block(block: Floats, k: int, *, diagonal: bool) -> tuple[Nearest, Nearest]:
+    """Return the k nearest columns of each row, and rows of each column; none on the diagonal."""
     a, b = block.shape
+    # on the diagonal the sample itself is one of the k + 1 nearest
+    row_limits = limit_of_rows(block, k + int(diagonal))
+    column_limits = None if diagonal else limit_of_rows(block.T, k)
     step = min(a, max(1, _STRIP // b))
     hits = np.zeros(-(-step * b // 8) * 8, bool)
     other = np.empty((step, b), bool)
-    row_bounds = _bounds(row_limits, block.dtype.kind)
-    column_bounds = None if column_limits is None else _bounds(column_limits, block.dtype.kind)
     kept = _Kept(k, max(_STRIP, 2 * k * a)), _Kept(k, max(_STRIP, 2 * k * b))
-    too_large = np.inf if block.dtype.kind == "f" else _EXACT
     for start in range(0, a, step):
         strip = block[start : start + step]
-        if not strip.min() >= 0:
-            return None
         mask = hits[: strip.size].reshape(strip.shape)
-        np.less_equal(strip, row_bounds[start : start + step, None], out=mask)
-        if column_bounds is not None:
+        np.less_equal(strip, row_limits[start : start + step, None], out=mask)
+        if column_limits is not None:
             below = other[: len(strip)]
-            np.less_equal(strip, column_bounds, out=below)
+            np.less_equal(strip, column_limits, out=below)
             np.logical_or(mask, below, out=mask)
         places = _passing(hits, strip.size)
-        values = strip.reshape(-1)[places].astype(np.float64)
-        if values.max(initial=0) >= too_large:
-            return None
+        values = strip.reshape(-1)[places]
         rows, columns = np.divmod(places, b)
         rows += start
         if column_limits is None:
@@ -187,10 +171,3 @@ def nearest_of_block(
         near = values <= column_limits[columns]
         kept[1].add(columns[near], rows[near], values[near])
     return kept[0].nearest(), kept[1].nearest()
-
-
-def nearest_alone(block: Distances, k: int, *, diagonal: bool) -> tuple[Nearest, Nearest] | None:
-    """Return `nearest_of_block` of one block by itself, with limits from its own entries."""
-    # on the diagonal the sample itself is one of the k + 1 nearest
-    rows = limit_of_rows(block, k + int(diagonal))
-    return nearest_of_block(block, k, rows, None if diagonal else limit_of_rows(block.T, k))

@@ -1,56 +1,21 @@
 """The exact k nearest neighbours of every sample, from blocks of distances in any order.
 
 Each block leaves two pieces on disk, candidate neighbours for either of its panels, and its marker.
-Neighbours known so far only exclude entries that cannot be among the nearest any more; so pieces
-depend on the order of the blocks, but the graph of all pieces does not.
 """
 
-import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from daskfc.arrays import Floats, Ints
-from daskfc.checks import check_params, integer
+from daskfc.arrays import Floats
 from daskfc.clustering.views.graphs import NeighbourGraph
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
-from daskfc.pairwise.nearest import NOBODY, Nearest, limit_of_rows, merge, nearest_of_block
-
-
-@dataclass
-class _Known:
-    """The nearest found so far for the rows of one panel, and the panels searched."""
-
-    distances: Floats  # (rows, k), rising along a row; infinity where none is known
-    others: Ints  # (rows, k)
-    seen: set[int] = field(default_factory=set)
-
-    @classmethod
-    def nothing(cls, rows: int, k: int) -> "_Known":
-        return cls(np.full((rows, k), np.inf), np.full((rows, k), NOBODY))
-
-    def limits(self, first: int) -> Floats:
-        """Return the limits for neighbours from ``first`` on; ties go to the smaller index."""
-        kth = self.distances[:, -1]
-        settled = self.others[:, -1] < first
-        return np.where(settled, np.nextafter(kth, -np.inf), kth)
-
-    def add(self, panel: int, found: Nearest) -> None:
-        if panel in self.seen:
-            return  # written twice at once; counting a neighbour twice makes limits too small
-        self.seen.add(panel)
-        rows = found.owners
-        if len(rows):
-            self.distances[rows], self.others[rows] = merge(
-                self.distances[rows], self.others[rows], found.distances, found.others
-            )
+from daskfc.pairwise.nearest import NOBODY, Nearest, merge, nearest_of_block
 
 
 class NeighbourTiles(BlockGroup):
@@ -59,11 +24,8 @@ class NeighbourTiles(BlockGroup):
     kind = "neighbour tiles"
 
     @classmethod
-    def create(
-        cls, path: str, grid: SymmetricGrid, n_neighbors: int, *, resume: bool = False
-    ) -> "NeighbourTiles":
-        """Create a new group, or `resume` one like it; `n_neighbors` is below ``grid.n``."""
-        check_params(cls.__name__, {"n_neighbors": n_neighbors}, {"n_neighbors": integer(low=1)})
+    def create(cls, path: str, grid: SymmetricGrid, n_neighbors: int) -> "NeighbourTiles":
+        """Begin a group, or go on with one like it; `n_neighbors` is below ``grid.n``."""
         if n_neighbors >= grid.n:
             raise InvalidInput(
                 f"the 'n_neighbors' parameter of {cls.__name__} must be below the number of "
@@ -83,77 +45,32 @@ class NeighbourTiles(BlockGroup):
                 dimension_names=("panel", "other panel", "row", "rank", "distance and index"),
             )
 
-        settings = {"n_neighbors": int(n_neighbors)}
-        return cls._create(path, grid, settings, fill, resume=resume)
+        return cls._create(path, grid, {"n_neighbors": int(n_neighbors)}, fill)
 
     def __init__(self, path: str, group: zarr.Group, settings: Mapping[str, Any]) -> None:
         super().__init__(path, group, settings)
         self.n_neighbors = int(settings["n_neighbors"])
         self._candidates = self._array("candidates")
-        self._panels: dict[int, _Known] = {}
-        self._lock = threading.Lock()
 
-    def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Store the neighbours of both panels from one block; return False if done before."""
-        values = self._checked(i, j, block)
-        if (i, j) in self._known:
-            return False
-        k = self.n_neighbors
-        with self._lock:
-            row_limits = self._panel(i).limits(self.grid.panel(j).start)
-            column_limits = None if i == j else self._panel(j).limits(self.grid.panel(i).start)
-        if np.isinf(row_limits).any():
-            own = 1 if i == j else 0  # the sample itself is one of the k + 1 nearest
-            row_limits = np.minimum(row_limits, limit_of_rows(values, k + own))
-        if column_limits is not None and np.isinf(column_limits).any():
-            column_limits = np.minimum(column_limits, limit_of_rows(values.T, k))
-        found = nearest_of_block(values, k, row_limits, column_limits)
-        if found is None:
-            raise self._refuse_values(i, j)
-        return self.write_nearest(i, j, *found)
+    def write(self, i: int, j: int, block: Floats) -> None:
+        """Store the neighbours of both panels from one block, unless they are there."""
+        self.write_nearest(i, j, *nearest_of_block(block, self.n_neighbors, diagonal=i == j))
 
-    def write_nearest(self, i: int, j: int, rows: Nearest, columns: Nearest) -> bool:
-        """Store results of `nearest_alone` or `nearest_of_block`; return False if done before."""
+    def write_nearest(self, i: int, j: int, rows: Nearest, columns: Nearest) -> None:
+        """Store the results of `nearest_of_block`, unless they are there."""
         if (i, j) in self._known:
-            return False
-        first_i, first_j = self.grid.panel(i).start, self.grid.panel(j).start
-        pieces = {(i, j): self._counted_from(self._fitting(rows, i, j), first_j)}
+            return
+        self._candidates[i, j] = self._cell(rows, self.grid.panel(j).start)
         if i != j:
-            pieces[j, i] = self._counted_from(self._fitting(columns, j, i), first_i)
-        for where, piece in pieces.items():
-            self._candidates[where] = self._cell(piece)
+            self._candidates[j, i] = self._cell(columns, self.grid.panel(i).start)
         self._mark(i, j)
-        with self._lock:  # after the marker: limits must not rest on what a kill could undo
-            for (p, q), piece in pieces.items():
-                self._panel(p).add(q, piece)
-        return True
 
-    def _fitting(self, found: Nearest, p: int, q: int) -> Nearest:
-        """Return neighbours of panel p in panel q, after a check of their numbers and indices."""
-        there = found.others[found.others != NOBODY]
-        inside = found.distances.shape == found.others.shape == (len(found.owners), found.width)
-        inside = inside and found.width <= self.n_neighbors
-        for places, size in ((found.owners, self.grid.size(p)), (there, self.grid.size(q))):
-            inside = inside and (not places.size or 0 <= places.min() <= places.max() < size)
-        if not inside:
-            raise InvalidInput(
-                f"neighbours of panel {p} in panel {q}, given to the {self.kind}, must be at most "
-                f"{self.n_neighbors} of each of {self.grid.size(p)} rows, among "
-                f"{self.grid.size(q)}; got others. Look at the step that found them."
-            )
-        return found
-
-    @staticmethod
-    def _counted_from(found: Nearest, first: int) -> Nearest:
-        others = np.where(found.others == NOBODY, NOBODY, found.others + first)
-        return Nearest(found.owners, found.distances, others)
-
-    def _cell(self, piece: Nearest) -> Floats:
+    def _cell(self, found: Nearest, first: int) -> Floats:
         # distance and index are in one chunk, so that a piece never mixes two writers
         cell = np.full(self._candidates.shape[2:], np.inf)
-        width = piece.distances.shape[1]
-        cell[piece.owners, :width, 0] = piece.distances
-        cell[piece.owners, :width, 1] = np.where(piece.others == NOBODY, np.inf, piece.others)
+        numbers = np.where(found.others == NOBODY, np.inf, found.others + np.float64(first))
+        cell[found.owners, : found.width, 0] = found.distances
+        cell[found.owners, : found.width, 1] = numbers
         return cell
 
     def _piece(self, p: int, q: int) -> Nearest:
@@ -173,31 +90,16 @@ class NeighbourTiles(BlockGroup):
         self._piece(i, j)
         self._piece(j, i)
 
-    def _from_disk(self, p: int) -> _Known:
-        known = _Known.nothing(self.grid.size(p), self.n_neighbors)
-        for q in range(self.grid.n_panels):
-            if (min(p, q), max(p, q)) in self._known:
-                known.add(q, self._piece(p, q))
-        return known
-
-    def _panel(self, p: int) -> _Known:
-        if p not in self._panels:
-            self._panels[p] = self._from_disk(p)
-        return self._panels[p]
-
     def graph(self) -> NeighbourGraph:
         """Return the graph of all samples; refuse while blocks are missing, lost or corrupt."""
         self.require_complete()
         n, k = self.grid.n, self.n_neighbors
-        indices = np.empty((n, k), np.int32)
-        distances = np.empty((n, k), np.float64)
+        distances, others = np.full((n, k), np.inf), np.full((n, k), NOBODY)
         for p in range(self.grid.n_panels):
-            known = self._from_disk(p)
-            if np.isinf(known.distances[:, -1]).any():
-                raise StoreError(
-                    f"the {self.kind} at {self.path} gives fewer than {k} neighbours to samples "
-                    f"of panel {p}. Remove the folder and compute it again."
+            for q in range(self.grid.n_panels):
+                found = self._piece(p, q)
+                rows = self.grid.panel(p).start + found.owners
+                distances[rows], others[rows] = merge(
+                    distances[rows], others[rows], found.distances, found.others
                 )
-            indices[self.grid.panel(p)] = known.others
-            distances[self.grid.panel(p)] = known.distances
-        return NeighbourGraph(indices, distances)
+        return NeighbourGraph(others.astype(np.int32), distances)

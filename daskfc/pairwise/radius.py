@@ -8,10 +8,9 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from daskfc.arrays import Floats, Ints
-from daskfc.checks import check_params, real
+from daskfc.arrays import Floats
 from daskfc.clustering.views.graphs import RadiusGraph
-from daskfc.errors import InvalidInput, StoreError
+from daskfc.errors import StoreError
 from daskfc.pairwise.blockgroup import BlockGroup
 from daskfc.pairwise.grid import SymmetricGrid
 
@@ -20,7 +19,7 @@ _TOGETHER = 1 << 18  # ours: pairs of one part, 8 MiB while they are unpacked
 Edges = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
-def within_of_block(block: Floats | Ints, radius2: float, *, diagonal: bool) -> NDArray[np.uint8]:
+def within_of_block(block: Floats, radius2: float, *, diagonal: bool) -> NDArray[np.uint8]:
     """Return which entries lie within a squared radius, inclusive, as bits (a, ceil(b / 8))."""
     within = block <= radius2
     return np.packbits(np.triu(within, 1) if diagonal else within, axis=1)
@@ -32,11 +31,8 @@ class RadiusTiles(BlockGroup):
     kind = "radius tiles"
 
     @classmethod
-    def create(
-        cls, path: str, grid: SymmetricGrid, radius2: float, *, resume: bool = False
-    ) -> "RadiusTiles":
-        """Create a new group, or `resume` one like it."""
-        check_params(cls.__name__, {"radius2": radius2}, {"radius2": real(low=0)})
+    def create(cls, path: str, grid: SymmetricGrid, radius2: float) -> "RadiusTiles":
+        """Begin a group, or go on with one like it."""
         side = min(grid.tile, grid.n)
         cell = (side, -(-side // 8))
 
@@ -51,44 +47,27 @@ class RadiusTiles(BlockGroup):
                 dimension_names=("panel", "other panel", "row", "eight columns"),
             )
 
-        return cls._create(path, grid, {"radius2": float(radius2)}, fill, resume=resume)
+        return cls._create(path, grid, {"radius2": float(radius2)}, fill)
 
     def __init__(self, path: str, group: zarr.Group, settings: Mapping[str, Any]) -> None:
         super().__init__(path, group, settings)
         self.radius2 = float(settings["radius2"])
         self._within = self._array("within")
 
-    @property
-    def n_edges(self) -> int:
-        """Pairs found in the blocks done so far, each counted once."""
-        self._refresh()
-        return sum(self._known.values())
+    def write(self, i: int, j: int, block: Floats) -> None:
+        """Store which squared distances of a block lie within the radius, unless they are there."""
+        self.write_within(i, j, within_of_block(block, self.radius2, diagonal=i == j))
 
-    def write(self, i: int, j: int, block: NDArray[Any]) -> bool:
-        """Store which squared distances of a block lie within the radius; return False if done."""
-        values = self._checked(i, j, block)
+    def write_within(self, i: int, j: int, bits: NDArray[np.uint8]) -> None:
+        """Store the bits of `within_of_block`, unless they are there."""
         if (i, j) in self._known:
-            return False
-        if not values.min() >= 0:
-            raise self._refuse_values(i, j)
-        return self.write_within(i, j, within_of_block(values, self.radius2, diagonal=i == j))
-
-    def write_within(self, i: int, j: int, bits: NDArray[np.uint8]) -> bool:
-        """Store the bits of `within_of_block`; return False if done before."""
-        a, b = self.grid.shape(i, j)
-        if bits.shape != (a, -(-b // 8)) or bits.dtype != np.uint8:
-            raise InvalidInput(
-                f"the bits of block ({i}, {j}) of the {self.kind} must be uint8 of the shape "
-                f"{(a, -(-b // 8))}; got {bits.dtype} {bits.shape}."
-            )
-        if (i, j) in self._known:
-            return False
+            return
+        b = self.grid.size(j)
         count = int(np.unpackbits(bits, axis=1, count=b).sum(dtype=np.int64))
         cell = np.zeros(self._within.shape[2:], np.uint8)
         cell[: bits.shape[0], : bits.shape[1]] = bits
         self._within[i, j] = cell
         self._mark(i, j, count)
-        return True
 
     def _look(self, i: int, j: int) -> None:
         cell = self._read(self._within, (i, j))
@@ -127,9 +106,3 @@ class RadiusTiles(BlockGroup):
         """Return the graph, which reads the pairs from disk at every pass."""
         self.require_complete()
         return RadiusGraph(self.edges, self.grid.n, self.radius2)
-
-    def pairs(self) -> Edges:
-        """Return all pairs (rows, cols) at once."""
-        none = np.empty(0, np.int32)
-        rows, cols = zip((none, none), *self.edges(), strict=True)
-        return np.concatenate(rows), np.concatenate(cols)

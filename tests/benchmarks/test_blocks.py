@@ -155,7 +155,7 @@ def _arrays(D, vectors):
 def test_arrays_of_dask(benchmark, tmp_path):
     n, side = (8192, 1024) if benchmark.enabled else (300, 100)
     grid = SymmetricGrid(n, side)
-    tiles = DistanceTiles.create(str(tmp_path / "tiles"), grid, dtype="float64")
+    tiles = DistanceTiles.create(str(tmp_path / "tiles"), grid)
     source = exact_blocks(samples(n))
     for i, j in grid.blocks():
         tiles.write(i, j, source.block(grid.panel(i), grid.panel(j)))

@@ -22,7 +22,7 @@ def view():
 @pytest.fixture
 def tiles(view, tmp_path):
     grid = SymmetricGrid(N, TILE)
-    found = DistanceTiles.create(str(tmp_path / "tiles"), grid, dtype="float64")
+    found = DistanceTiles.create(str(tmp_path / "tiles"), grid)
     D = view.full()
     for i, j in grid.blocks():
         found.write(i, j, D[grid.panel(i), grid.panel(j)])

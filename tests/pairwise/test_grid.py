@@ -1,9 +1,7 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daskfc.errors import InvalidInput
 from daskfc.pairwise import SymmetricGrid
 
 
@@ -20,17 +18,3 @@ def test_blocks_cover_the_upper_triangle_once(n, tile):
     assert (covered == 1).all()
     assert grid.n_blocks == len(list(grid.blocks()))
     assert grid.n_entries == sum(a * b for a, b in (grid.shape(*block) for block in grid.blocks()))
-
-
-@pytest.mark.parametrize(("n", "tile", "name"), [(0, 4, "n"), (4, 0, "tile"), (4, 2.0, "tile")])
-def test_sizes_are_checked(n, tile, name):
-    with pytest.raises(InvalidInput, match=f"the '{name}' parameter of SymmetricGrid must be"):
-        SymmetricGrid(n, tile)
-
-
-def test_blocks_outside_are_refused():
-    grid = SymmetricGrid(5, 2)
-    with pytest.raises(InvalidInput, match=r"upper triangle \(i <= j\); got \(1, 0\)"):
-        grid.shape(1, 0)
-    with pytest.raises(InvalidInput, match=r"a whole number in \[0, 2\]; got 3"):
-        grid.panel(3)

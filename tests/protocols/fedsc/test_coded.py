@@ -3,7 +3,6 @@
 import functools
 import os
 import signal
-import uuid
 
 import numpy as np
 import pytest
@@ -150,7 +149,9 @@ def exact_similarities(Q, scale):
     k=st.integers(1, 4),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_graph_of_distances_is_that_of_exact_inner_products(n, d, tile, k, seed):
+def test_the_graph_of_distances_is_that_of_exact_inner_products(
+    tmp_path_factory, n, d, tile, k, seed
+):
     random = np.random.default_rng(seed)
     B = unit_rows(n, d, seed) * random.uniform(0.1, 1.0, size=(n, 1))
     B = B[random.integers(0, n, n)]  # some are equal
@@ -167,7 +168,7 @@ def test_the_graph_of_distances_is_that_of_exact_inner_products(n, d, tile, k, s
     for name, own in quantised.items():
         Q[positions[name]] = own.rows
     grid = SymmetricGrid(n, tile)
-    tiles = DistanceTiles.create(f"memory://coded/{uuid.uuid4().hex}", grid, dtype="float64")
+    tiles = DistanceTiles.create(str(tmp_path_factory.mktemp("coded")), grid)
     D = ((Q[:, None] - Q) ** 2).sum(-1)  # below 2**46
     for i, j in grid.blocks():
         tiles.write(i, j, system.to_real(D[grid.panel(i), grid.panel(j)]))

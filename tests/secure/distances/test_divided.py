@@ -50,7 +50,8 @@ def kept(tiles):
         graph = tiles.graph()
         return graph.indices, graph.distances
     if isinstance(tiles, RadiusTiles):
-        return (np.array(sorted(zip(*map(np.ndarray.tolist, tiles.pairs()), strict=True))),)
+        pairs = [np.transpose(pair) for pair in tiles.edges()]
+        return (np.unique(np.concatenate(pairs), axis=0),)
     return (tiles.full(),)
 
 

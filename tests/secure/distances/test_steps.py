@@ -104,7 +104,7 @@ def run(
         for e in evaluators
     }
     grid = SymmetricGrid(plan.n_samples, tile=5)
-    tiles = DistanceTiles.create(str(tmp_path / "tiles"), grid, dtype="float64")
+    tiles = DistanceTiles.create(str(tmp_path / "tiles"), grid)
     asked = [evaluators[j] for j in use] if use else evaluators
     wrong = set()
     for i, j in grid.blocks():
@@ -488,4 +488,5 @@ def test_a_group_of_blocks_that_is_torn_is_begun_anew(tmp_path, name, tear):
     tear(tmp_path / "0f" / name)
     tiles = server.open_tiles(str(tmp_path), **options)
     assert tiles.missing() == list(grid.blocks())
-    assert tiles.write(0, 0, np.ones((3, 3)))
+    tiles.write(0, 0, np.ones((3, 3)))
+    assert tiles.done() == {(0, 0)}

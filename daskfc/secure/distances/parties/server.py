@@ -147,10 +147,10 @@ def open_tiles(
 
     def create() -> Tiles:
         if n_neighbors is not None:
-            return NeighbourTiles.create(path, grid, n_neighbors, resume=True)
+            return NeighbourTiles.create(path, grid, n_neighbors)
         if radius2 is not None:
-            return RadiusTiles.create(path, grid, radius2, resume=True)
-        return DistanceTiles.create(path, grid, dtype="float64", resume=True)
+            return RadiusTiles.create(path, grid, radius2)
+        return DistanceTiles.create(path, grid)
 
     try:
         return create()

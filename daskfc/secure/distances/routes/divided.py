@@ -18,7 +18,7 @@ from daskfc.pairwise import (
     Nearest,
     NeighbourTiles,
     RadiusTiles,
-    nearest_alone,
+    nearest_of_block,
     within_of_block,
 )
 from daskfc.secure.distances.parties.messages import CodedDistances, DecodedBlock
@@ -90,9 +90,8 @@ def nearest_in_block(
 ) -> NearestOfBlock:
     """Decode a block and return its nearest neighbours; see `decode_block` for errors."""
     whole, wrong = decode_answers(answers, secret, code, system, evaluators, _name(i, j))
-    found = nearest_alone(system.to_real(whole), n_neighbors, diagonal=i == j)
-    assert found is not None  # what was decoded is finite and not negative
-    return NearestOfBlock(*_in_words(found[0]), *_in_words(found[1]), wrong)
+    rows, columns = nearest_of_block(system.to_real(whole), n_neighbors, diagonal=i == j)
+    return NearestOfBlock(*_in_words(rows), *_in_words(columns), wrong)
 
 
 def pairs_in_block(

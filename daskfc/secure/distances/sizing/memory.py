@@ -51,7 +51,6 @@ class Workload:
     n_neighbors: int | None = None
     window: int = 2
     residue_bytes: int = 1
-    distance_bytes: int = 4
     reader: Reader = NOBODY
     n_keys: int = 0  # evaluators that get the key of their share in place of it
     in_parts: bool = False  # samples lack columns, so that blocks are sums over parts of these
@@ -67,7 +66,6 @@ class Workload:
             "n_neighbors": optional(integer(low=1)),
             "window": integer(low=1),
             "residue_bytes": one_of(1, 4),
-            "distance_bytes": one_of(4, 8),
             "n_keys": integer(low=0),
         }
         check_params("Workload", {name: getattr(self, name) for name in rules}, rules)
@@ -168,8 +166,8 @@ def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], in
     if w.mode == "full":
         after = max(b * n * 8, w.reader.memory)
         # a chunk is written whole, at the lower and right edge too
-        disk = grid.n_blocks * b * b * w.distance_bytes + w.reader.disk
-        return (b * b * w.distance_bytes, after + 2 * b * b * 8), disk
+        disk = grid.n_blocks * b * b * 8 + w.reader.disk
+        return (b * b * 8, after + 2 * b * b * 8), disk
     if w.mode == "radius":
         cell = b * (-(-b // 8))
         # a bit and a byte a pair; then a part of 2**18 pairs as row and column numbers, twice
@@ -179,7 +177,7 @@ def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], in
     cell = b * min(k, b) * 16
     state, graph = n * k * 16, n * k * 12
     sorting = _sorting(k, b)
-    # the limits' lists stay while the graph is made; a few pieces are unpacked at a time
+    # lists of neighbours stay while the graph is made; a few pieces are unpacked at a time
     after = max(state + graph + 6 * cell, graph + w.reader.memory)
     return (state + sorting + 6 * cell, after), panels * panels * cell
 

@@ -114,7 +114,6 @@ class Sizing:
             **self._sizes,
             mode=keep,
             n_neighbors=n_neighbors,
-            distance_bytes=8,
             reader=NOBODY if keep == "radius" else reader,
             in_parts=self._in_parts,
         )
