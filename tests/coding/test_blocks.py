@@ -15,7 +15,7 @@ from daskfc.coding import (
 from daskfc.coding.codes import decode
 from daskfc.coding.engines import engines, int8_vnni
 from daskfc.coding.engines.tiling import TILE_COLUMNS, TILE_ROWS, block_tiles
-from daskfc.errors import DecodingError, InvalidInput
+from daskfc.errors import DecodingError
 from tests.coding.conftest import byte_system
 
 CODE = LagrangeCode(1, 1, 5)  # R = 3
@@ -75,17 +75,6 @@ def test_only_a_kernel_without_work_memory_gets_whole_rows(monkeypatch, hidden, 
     assert types == {(np.uint16, np.int32)}
 
 
-@pytest.mark.parametrize("shape", [(2, 5, 3), (2, 6, 4), (1, 5, 4), (5, 4)])
-def test_out_has_the_shape_of_the_block(shape):
-    system = byte_system(2)
-    left, right = np.zeros((2, 5, 3), np.uint8), np.zeros((2, 4, 3), np.uint8)
-    with pytest.raises(InvalidInput, match=r"'out' must be contiguous \(2, 5, 4\)"):
-        coded_distances(left, right, system, ENGINES["f64"], out=np.empty(shape, np.uint8))
-    out = np.empty((2, 4, 5), np.uint8).transpose(0, 2, 1)
-    with pytest.raises(InvalidInput, match="'out' must be contiguous"):
-        coded_distances(left, right, system, ENGINES["f64"], out=out)
-
-
 # -- the server's block -------------------------------------------------------------------------
 
 
@@ -111,9 +100,6 @@ def test_strips_are_joined(strips, passes, integer_rows):
     found = reconstruct(answers, range(5), CODE, system)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, D)
-    out = np.full(D.shape, -1, np.int64)
-    assert reconstruct(answers, range(5), CODE, system, out=out) is out
-    np.testing.assert_array_equal(out, D)
 
 
 def test_the_first_answers_decide(integer_rows):
@@ -145,5 +131,5 @@ def test_the_first_answer_says_which_shape():
 def test_operands_are_canonical_rows_of_the_shares(name):
     system = byte_system(2)
     operand = prepare(np.zeros((2, 6, 3), np.uint8), system, ENGINES["f64"], name)
-    assert (operand.engine, operand.side, operand.n) == ("f64", name, 6)
+    assert operand.n == 6
     assert len(operand.chunks) == 2

@@ -1,4 +1,4 @@
-"""The int8 engine on each of its kernels: this project's own, onnxruntime's, torch's."""
+"""The int8 engine on each of its kernels: this project's own, and onnxruntime's."""
 
 import logging
 import re
@@ -24,10 +24,8 @@ from tests.coding.conftest import hiding_values
 SYSTEM = ResidueSystem((251, 227), scale=1.0, bound=1000)
 
 
-@pytest.fixture(params=["_Int8Vnni", "_Int8Onnx", "_Int8Torch"])
+@pytest.fixture(params=["_Int8Vnni", "_Int8Onnx"])
 def engine(request):
-    if request.param == "_Int8Torch":
-        pytest.importorskip("torch", reason="torch is not installed (daskfc[torch])")
     found = getattr(engines, request.param)()
     why = found.refusal(SYSTEM)
     if why:

@@ -1,7 +1,5 @@
 """Engines at their limits: how many columns a product may have, which primes, which tiles."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ from daskfc.coding import (
     select_engine,
 )
 from daskfc.coding.codes.hiding import GROUP
-from daskfc.coding.engines import engines, int8_torch, int8_vnni
+from daskfc.coding.engines import engines, int8_vnni
 from daskfc.coding.residues.compiled import no_words
 from daskfc.errors import InvalidInput
 from tests.oracles import coding as oracle
@@ -33,7 +31,7 @@ def engine_of(kind, system):
 # -- primes -------------------------------------------------------------------------------------
 
 
-KERNELS = {"_Int8Onnx": "int8", "_Int8Torch": "int8_torch", "_Int8Vnni": "int8_vnni"}
+KERNELS = {"_Int8Onnx": "int8", "_Int8Vnni": "int8_vnni"}
 
 
 @pytest.mark.parametrize("kind", ["_F32", *KERNELS])
@@ -53,39 +51,15 @@ def test_engines_of_bytes_say_why_their_kernel_is_missing(monkeypatch, kind, ker
     assert engine.refusal(ResidueSystem((257,), 1.0, 1)) == "its primes must be below 2**8"
 
 
-def test_the_kernel_of_torch_is_there_where_torch_has_its_product(monkeypatch):
-    monkeypatch.setattr(int8_torch, "_torch", lambda: SimpleNamespace(_int_mm=None))
-    assert int8_torch.available() is None
-    monkeypatch.setattr(int8_torch, "_torch", lambda: SimpleNamespace(mm=None))
-    assert int8_torch.available() == "this torch has no product of bytes"
-
-    def missing():
-        raise ImportError("torch")
-
-    monkeypatch.setattr(int8_torch, "_torch", missing)
-    assert int8_torch.available().endswith("nor torch is installed")
-
-
-@pytest.mark.parametrize(("columns", "width"), [(6, 8), (7, 16), (22, 24)])
-def test_torch_gets_rows_of_eights_with_zeros_at_their_end(columns, width):
-    rows = np.ones((3, columns), np.uint8)
-    for operand in (engines._Int8Torch().left(rows, 251), engines._Int8Torch().right(rows, 251)):
-        assert [part.shape for part in operand] == [(3, width)]
-        assert not operand[0][:, columns + 2 :].any()
-
-
 def test_the_largest_prime_of_a_byte_is_one_of_bytes():
     system = ResidueSystem((251,), 1.0, 250)
     assert select_engine(system, 4, "f32").name == "f32"
     assert select_engine(ResidueSystem((257,), 1.0, 250), 4, "f32").name == "f64"
 
 
-@pytest.mark.parametrize("installed", ["onnxruntime", "torch", None])
-def test_the_library_that_is_installed_multiplies_bytes(monkeypatch, installed):
+def test_without_its_own_kernel_a_library_multiplies_bytes(monkeypatch):
     monkeypatch.setattr(int8_vnni, "_AVAILABLE", False)
-    monkeypatch.setattr(engines, "find_spec", lambda name: "a spec" if name == installed else None)
-    expected = engines._Int8Onnx if installed == "onnxruntime" else engines._Int8Torch
-    assert type(engines._int8()) is expected
+    assert type(engines._int8()) is engines._Int8Onnx
 
 
 # -- columns of one product ---------------------------------------------------------------------
@@ -98,7 +72,6 @@ def test_the_library_that_is_installed_multiplies_bytes(monkeypatch, installed):
         ("_F32", lambda p: (p // 2) ** 2, lambda p: 2**24),
         ("_F64", lambda p: (p // 2) ** 2, lambda p: 2**20 * p),
         ("_Int8Onnx", lambda p: (p - 1) * (p // 2), lambda p: 2**20 * p),
-        ("_Int8Torch", lambda p: (p // 2) ** 2, lambda p: 2**20 * p),
         ("_Int8Vnni", lambda p: (p - 1) * (p // 2), lambda p: 2**20 * p),
     ],
 )

@@ -113,13 +113,11 @@ def test_points_all_the_same_have_scale_1():
 
 @pytest.mark.parametrize(("n_points", "primes"), [(251, (251,)), (241, (251,)), (240, (251,))])
 def test_a_prime_has_as_many_points_as_residues(n_points, primes):
-    assert choose(n_points=n_points, engine_family="8bit").primes == primes
+    assert choose(n_points=n_points).primes == primes
 
 
 def test_more_points_than_a_byte_has_residues():
     assert choose(n_points=252).primes[0] > 251
-    with pytest.raises(OverflowRefused, match=r"8bit primes for 252 points offer 0\.0\."):
-        choose(n_points=252, engine_family="8bit")
 
 
 @pytest.mark.parametrize("n_columns", [200, 392, 1000, 9998])
@@ -129,51 +127,38 @@ def test_the_long_primes_are_the_largest_with_exact_products(n_columns):
     def exact(p):
         return (n_columns + 2) * ((p - 1) // 2) ** 2 <= 2**53
 
-    p = choose(n_columns=n_columns, engine_family="23bit").primes[0]
+    p = choose(n_columns=n_columns, n_points=252).primes[0]
     assert exact(p)
     assert ENGINES["f64"].chunk(p) >= n_columns + 2
     following = next(q for q in range(p + 1, 2**25) if is_prime(q))
     assert not exact(following)
-    alone = choose(n_columns=n_columns, engine_family="23bit", n_points=p)
+    alone = choose(n_columns=n_columns, n_points=p)
     assert alone.primes == (p,)  # p points differ modulo p
 
 
 def test_few_columns_take_the_largest_primes_of_24_bits():
-    assert choose(n_columns=1, engine_family="23bit").primes == (16777213,)
+    assert choose(n_columns=1, n_points=252).primes == (16777213,)
 
 
-def test_a_spare_prime_that_is_not_there_is_refused():
+def test_as_few_bytes_as_hold_the_bound():
     """Thirteen bytes hold 100.8 bits; 2 radius + 1 of 50 bits needs them all."""
-    most = dict(radius=(2**50 - 1) / 2, engine_family="8bit", tolerance=1e-17)
-    assert len(choose(**most).primes) == 13
-    with pytest.raises(OverflowRefused):
-        choose(**most, spare=True)
-    five = dict(radius=(2**19 - 1) / 2, engine_family="8bit")
-    assert choose(**five).primes == BYTE_PRIMES[:5]
-    assert choose(**five, spare=True).primes == BYTE_PRIMES
+    assert len(choose(radius=(2**50 - 1) / 2, tolerance=1e-17).primes) == 13
+    assert choose(radius=(2**19 - 1) / 2).primes == BYTE_PRIMES[:5]
 
 
 @pytest.mark.parametrize("radius", [1e7, 1e8])
 def test_the_refusal_counts_bits(radius):
-    """2 log2(2 rho S + sqrt(d)) of the last scale tried, and 8 more for a spare prime."""
-
-    def told(**changes):
-        with pytest.raises(OverflowRefused) as refused:
-            choose(radius=radius, tolerance=1e-9, n_features=400, mean_square=1.0, **changes)
-        needed, offered = re.search(
-            r"need (\S+) bits; .* offer (\S+)\.", str(refused.value)
-        ).groups()
-        return float(needed), float(offered)
-
+    """2 log2(2 rho S + sqrt(d)) of the last scale tried."""
+    with pytest.raises(OverflowRefused) as refused:
+        choose(radius=radius, tolerance=1e-9, n_features=400, mean_square=1.0, grids=0)
+    needed = float(re.search(r"need (\S+) bits", str(refused.value)).group(1))
     u = 3e-18  # 1.5 tolerance**2 at most; d hardly counts
-    needed, offered = told(grids=0)
     assert needed == pytest.approx(2 * math.log2(2 * radius / math.sqrt(u / 2) + 20), abs=0.06)
-    assert told(grids=0, spare=True) == (pytest.approx(needed + 8, abs=1e-9), offered)
 
 
 def test_the_refusal_counts_the_roundings():
-    with pytest.raises(OverflowRefused, match=r"need 40\.0 bits; the 8bit primes for 240 points"):
-        choose(radius=0.0, n_features=2**40, engine_family="8bit", n_points=240)
+    with pytest.raises(OverflowRefused, match=r"need 110\.0 bits; the primes for 240 points"):
+        choose(radius=0.0, n_features=2**110, n_points=240)
 
 
 # -- far out ------------------------------------------------------------------------------------

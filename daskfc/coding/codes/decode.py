@@ -1,5 +1,6 @@
 """Decoding at the server: exact distances from any R answers (Eq. 5 and Eq. 6, corrected)."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -32,9 +33,7 @@ def _functional(
     D = sum_a step_a (weights_a . answers_a mod p_a) mod M, with step_a = M / p_a and weights_a =
     w_j step_a**-1 mod p_a: interpolation and the Chinese remainder theorem together.
     """
-    M = 1
-    for p in primes:
-        M *= p
+    M = math.prod(primes)
     steps = [M // p for p in primes]
     weights = [
         [balanced(int(w) * inverse(step, p), p) for w in code.weights(evaluators, p)]
@@ -69,21 +68,14 @@ def check_answers(
 
 
 def reconstruct(
-    answers: Sequence[_Array],
-    evaluators: Sequence[int],
-    code: LagrangeCode,
-    system: ResidueSystem,
-    *,
-    out: Ints | None = None,
+    answers: Sequence[_Array], evaluators: Sequence[int], code: LagrangeCode, system: ResidueSystem
 ) -> Ints:
     """Return exact integer squared distances, int64 (a, b), from the first R of K >= R answers.
 
     Answers are (r, a, b), in the order of `evaluators`; any R give the same. Raises DecodingError
     for fewer, or a distance above the bound.
     """
-    shape = check_answers(answers, evaluators, code, system)
-    if out is None:
-        out = np.empty(shape, dtype=np.int64)
+    out = np.empty(check_answers(answers, evaluators, code, system), dtype=np.int64)
     entries = out.reshape(-1)
     R = code.threshold
     weights, steps = _functional(code, system.primes, tuple(evaluators[:R]))

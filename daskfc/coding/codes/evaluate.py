@@ -12,7 +12,6 @@ from daskfc.coding.engines.engines import Engine, Operand, prepare
 from daskfc.coding.engines.tiling import TILE_ROWS, block_tiles
 from daskfc.coding.residues.compiled import mirror, no_words
 from daskfc.coding.residues.scale import ResidueSystem
-from daskfc.errors import InvalidInput
 from daskfc.threads import do_all
 
 _Array = NDArray[Any]
@@ -20,14 +19,7 @@ Tile: TypeAlias = tuple[int, int, int, int]  # top, left, bottom, right
 
 
 def _operand(rows: "_Array | Operand", system: ResidueSystem, engine: Engine, side: str) -> Operand:
-    if not isinstance(rows, Operand):
-        return prepare(rows, system, engine, side)
-    if (rows.engine, rows.side) != (engine.name, side):
-        raise InvalidInput(
-            f"the {side} operand was prepared as {rows.side} of engine {rows.engine!r}; the "
-            f"engine is {engine.name!r}. Prepare it again."
-        )
-    return rows
+    return rows if isinstance(rows, Operand) else prepare(rows, system, engine, side)
 
 
 def coded_distances(
@@ -38,7 +30,6 @@ def coded_distances(
     *,
     hiding: HidingPolynomial | None = None,
     symmetric: bool = False,
-    out: _Array | None = None,
 ) -> NDArray[np.unsignedinteger]:
     """Return |z_i - z_j|**2 mod p, canonical (r, a, b), of coded rows (r, a, k) and (r, b, k).
 
@@ -48,14 +39,7 @@ def coded_distances(
     A = _operand(left, system, engine, "left")
     B = _operand(right, system, engine, "right")
     shape = (A.n, B.n)
-    if symmetric and A.n != B.n:
-        raise InvalidInput(f"a symmetric block has as many rows as columns; got {shape}.")
-    if out is None:
-        out = np.empty((len(system.primes), *shape), dtype=system.dtype)
-    elif out.shape != (len(system.primes), *shape) or not out.flags.c_contiguous:
-        raise InvalidInput(
-            f"'out' must be contiguous {(len(system.primes), *shape)}; got shape {out.shape}."
-        )
+    out = np.empty((len(system.primes), *shape), dtype=system.dtype)
     none = no_words(system.dtype)
 
     def plain(strip: tuple[int, list[Tile]]) -> None:

@@ -76,7 +76,7 @@ def _projections(
         words = np.empty((_DRAWS, len(answers)), dtype=np.int64)
         for j, answer in enumerate(answers):
             line = _modular_product(answer[a], sigma, p)  # (rows, draws)
-            words[:, j] = np.array([_dot(line[:, s], rho[:, s], p) for s in range(_DRAWS)])
+            words[:, j] = (line * rho % p).sum(axis=0) % p  # products below 2**48
         projected[p] = words
     return projected
 
@@ -96,10 +96,6 @@ def _modular_product(block: _Array, sigma: Ints, p: int) -> Ints:
             total[top : top + step] += (part @ balanced[left : left + chunk]).astype(np.int64) % p
     total %= p
     return total
-
-
-def _dot(a: Ints, b: Ints, p: int) -> int:
-    return int((a * b % p).sum()) % p  # products below 2**48
 
 
 @lru_cache(maxsize=4096)

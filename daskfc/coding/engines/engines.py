@@ -6,7 +6,7 @@ A squared distance is one inner product of k + 2 columns, so the matrix product 
 ========  =================================  ============  ====================================
 engine    kernel                             primes        columns in one exact product
 ========  =================================  ============  ====================================
-``int8``  VNNI, onnxruntime or torch         below 2**8    2**20 p / (250 * 125) = 8422
+``int8``  VNNI, or onnxruntime               below 2**8    2**20 p / (250 * 125) = 8422
 ``f32``   BLAS sgemm                         below 2**8    2**24 / 125**2 = 1073
 ``f64``   BLAS dgemm                         all           2**20 p / 125**2, or 2**53 / (p/2)**2
 ========  =================================  ============  ====================================
@@ -19,13 +19,12 @@ import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daskfc.coding.engines import int8, int8_torch, int8_vnni
+from daskfc.coding.engines import int8, int8_vnni
 from daskfc.coding.engines.tiling import TILE_COLUMNS
 from daskfc.coding.residues.compiled import look_up, no_words, reduce_tile, squared_norms
 from daskfc.coding.residues.modular import BYTE_PRIMES
@@ -106,10 +105,6 @@ class _RowEngine(Engine):
 
     operand: ClassVar[type]  # of the operands
 
-    def _width(self, columns: int) -> int:
-        """Return the columns of an operand, including zeros at its end."""
-        return columns
-
     def _balanced(self, z: _Array, p: int, side: int, out: _Array) -> None:
         if z.dtype == np.uint8:
             look_up(z, _tables(p, out.dtype)[side], out)
@@ -122,14 +117,12 @@ class _RowEngine(Engine):
 
     def _operand(self, z: _Array, p: int, side: int) -> list[_Array]:
         n, k = z.shape
-        width = self._width(k + 2)
-        whole: _Array = np.empty((n, width), dtype=self.operand)
-        whole[:, k + 2 :] = 0
+        whole: _Array = np.empty((n, k + 2), dtype=self.operand)
         self._balanced(z, p, side, whole)
         g = squared_norms(z, p)
         whole[:, k + side] = g - p * (g > p // 2)
         whole[:, k + 1 - side] = 1
-        cuts = self._cuts(width, p)
+        cuts = self._cuts(k + 2, p)
         return [whole] if len(cuts) == 1 else [np.ascontiguousarray(whole[:, cut]) for cut in cuts]
 
     def left(self, z: _Array, p: int) -> list[_Array]:
@@ -165,30 +158,6 @@ class _F64(_RowEngine):
 
     def chunk(self, p: int) -> int:
         return int((p << 20 if p < 1 << 8 else 1 << 53) // (p // 2) ** 2)
-
-
-class _Int8Torch(_RowEngine):
-    """Balanced int8 on both sides, in rows padded to eights, as the kernel reads them."""
-
-    name = "int8"
-    dtype = np.int32
-    operand = np.int8
-
-    def refusal(self, system: ResidueSystem) -> str | None:
-        small = max(system.primes) < 1 << 8
-        return int8_torch.available() if small else "its primes must be below 2**8"
-
-    def chunk(self, p: int) -> int:
-        return int((p << 20) // (p // 2) ** 2)
-
-    def _width(self, columns: int) -> int:
-        return -(-columns // 8) * 8
-
-    def product(
-        self, left: _Array, right: _Array, tile: tuple[int, int, int, int], out: _Array
-    ) -> None:
-        top, first, bottom, last = tile
-        int8_torch.multiply(left[top:bottom], right[first:last], out)
 
 
 class _Int8Onnx(Engine):
@@ -293,10 +262,8 @@ class _Int8Vnni(Engine):
 
 
 def _int8() -> Engine:
-    """Return the fastest engine for bytes, without imports whose threads forks would share."""
-    if int8_vnni.available() is None:
-        return _Int8Vnni()
-    return _Int8Onnx() if find_spec("onnxruntime") else _Int8Torch()
+    """Return the fastest engine for bytes; onnxruntime is imported when it is asked."""
+    return _Int8Vnni() if int8_vnni.available() is None else _Int8Onnx()
 
 
 ENGINES: dict[str, Engine] = {"int8": _int8(), "f32": _F32(), "f64": _F64()}
@@ -307,8 +274,6 @@ ENGINES: dict[str, Engine] = {"int8": _int8(), "f32": _F32(), "f64": _F64()}
 class Operand:
     """Coded rows prepared for one side of an engine's products, for use in many blocks."""
 
-    engine: str
-    side: str
     n: int  # rows
     chunks: list[list[Any]]  # by prime, in the engine's own layout
 
@@ -325,7 +290,7 @@ def prepare(shares: _Array, system: ResidueSystem, engine: Engine, side: str) ->
         )
     make = engine.left if side == "left" else engine.right
     chunks = [make(np.ascontiguousarray(z), p) for z, p in zip(shares, system.primes, strict=True)]
-    return Operand(engine.name, side, shares.shape[1], chunks)
+    return Operand(shares.shape[1], chunks)
 
 
 @lru_cache(maxsize=64)
@@ -373,5 +338,5 @@ def select_engine(system: ResidueSystem, n_columns: int, prefer: str | None = No
         logger.warning("engine %s is not used: %s", name, why)
     raise InvalidInput(
         f"no engine computes exactly with the primes {system.primes} and {n_columns} columns on "
-        "this processor; choose smaller primes (engine_family='8bit')."
+        "this processor."
     )

@@ -142,14 +142,13 @@ def _resolving_scale(squared: float, n_features: int) -> float:
     return math.sqrt(n_features / squared) / (math.sqrt(1.0 + RESOLVED) - 1.0)
 
 
-def _families(engine_family: str, n_columns: int, n_points: int) -> list[tuple[int, ...]]:
+def _families(n_columns: int, n_points: int) -> list[tuple[int, ...]]:
     """Return families of primes, of at least n for n points; first those for int64 distances."""
     small = tuple(p for p in primes_below(max(BYTE_PRIMES), _MOST_PRIMES) if p >= n_points)
     # the f64 engine is exact for (k + 2) ((p - 1) / 2)**2 <= 2**53
     largest = min(int(2.0 * math.sqrt(2.0**53 / (n_columns + 2))), (1 << 24) - 1)
     large = tuple(p for p in primes_below(largest, _MOST_PRIMES) if p >= n_points)
-    kinds = {"8bit": [small], "23bit": [large], "auto": [small, large]}[engine_family]
-    return [_within(primes, most) for most in (NARROW, MAX_MODULUS) for primes in kinds]
+    return [_within(primes, most) for most in (NARROW, MAX_MODULUS) for primes in (small, large)]
 
 
 def _within(primes: tuple[int, ...], most: int) -> tuple[int, ...]:
@@ -158,13 +157,9 @@ def _within(primes: tuple[int, ...], most: int) -> tuple[int, ...]:
     return next((primes[:r] for r in counts if math.prod(primes[:r]) <= most), ())
 
 
-def _fewest(primes: tuple[int, ...], bound: int, spare: bool) -> tuple[int, ...] | None:
-    for r in range(1, len(primes) + 1):
-        if math.prod(primes[:r]) > bound:
-            if not spare:
-                return primes[:r]
-            return primes[: r + 1] if r < len(primes) else None
-    return None
+def _fewest(primes: tuple[int, ...], bound: int) -> tuple[int, ...] | None:
+    counts = range(1, len(primes) + 1)
+    return next((primes[:r] for r in counts if math.prod(primes[:r]) > bound), None)
 
 
 def choose_residues(
@@ -175,63 +170,43 @@ def choose_residues(
     grids: int,
     n_columns: int,
     n_points: int,
-    engine_family: str = "auto",
     mean_square: float | None = None,
     resolve: float | None = None,
-    spare: bool = False,
 ) -> ResidueSystem:
     """Return scale and primes for squared distances that are exact, or accurate to `tolerance`.
 
     `radius` bounds |x - c| and becomes public: round it up. `tolerance` is the RMS error over the
     mean squared distance (`mean_square`, else radius**2 / 12); on common `grids` all is exact; a
-    squared distance `resolve` is accurate to `RESOLVED` of it. `n_points` is m + l + t; `spare`
-    adds a prime: data outside the radius is noticed with probability > 1 - 2**-7 per wrong entry.
+    squared distance `resolve` is accurate to `RESOLVED` of it. `n_points` is m + l + t.
     """
     if not (math.isfinite(radius * radius) and radius >= 0):
         raise InvalidInput(
             "the 'radius' of choose_residues must be at least 0 and its square finite; "
             f"got {radius}."
         )
-    if not 0 < tolerance < 1:
-        raise InvalidInput(
-            f"the 'tolerance' of choose_residues must be in (0, 1); got {tolerance}."
-        )
-    if engine_family not in ("auto", "8bit", "23bit"):
-        raise InvalidInput(
-            "the 'engine_family' of choose_residues must be auto, 8bit or 23bit; "
-            f"got {engine_family!r}."
-        )
-    if mean_square is not None and not (math.isfinite(mean_square) and mean_square > 0):
-        raise InvalidInput(
-            f"the 'mean_square' of choose_residues must be finite and above 0; got {mean_square}."
-        )
-    if resolve is not None and not (math.isfinite(resolve) and resolve > 0):
-        raise InvalidInput(
-            f"the 'resolve' of choose_residues must be finite and above 0; got {resolve}."
-        )
     Dm = radius * radius / ASSUMED_SPREAD if mean_square is None else mean_square
     least = _tolerated_scale(tolerance, n_features, Dm) if Dm > 0 else 1.0
     if resolve is not None:
         least = max(least, _resolving_scale(resolve, n_features))
-    families = _families(engine_family, n_columns, n_points)
+    families = _families(n_columns, n_points)
     grid = next((float(grid) for i, grid in enumerate(GRIDS) if grids >> i & 1), None)
     for primes in families:  # the cheapest first; in each, exactness if the grid is no finer
         for scale in (grid, least):
             bound = None if scale is None else _bound(radius, scale, n_features)
-            chosen = None if bound is None else _fewest(primes, bound, spare)
+            chosen = None if bound is None else _fewest(primes, bound)
             if scale is None or bound is None or chosen is None:
                 continue
             if scale == grid:
                 return ResidueSystem(primes=chosen, scale=scale, bound=bound, exact=True)
-            return _finest(chosen[:-1] if spare else chosen, chosen, scale, radius, n_features)
-    needed = 2.0 * math.log2(_largest(radius, least, n_features)) + (8 if spare else 0)
+            return _finest(chosen, scale, radius, n_features)
+    needed = 2.0 * math.log2(_largest(radius, least, n_features))
     offered = max((math.log2(math.prod(primes)) for primes in families if primes), default=0.0)
     asked = f"a tolerance of {tolerance:.3g}"
     if resolve is not None:
         asked += f" and a thousandth of {resolve:.3g}"
     raise OverflowRefused(
         f"squared distances within radius {radius:.6g} at {asked} need {needed:.1f} bits; the "
-        f"{engine_family} primes for {n_points} points offer {offered:.1f}. "
+        f"primes for {n_points} points offer {offered:.1f}. "
         "Raise the tolerance, remove outliers, or scale the features."
     )
 
@@ -243,14 +218,12 @@ def _bound(radius: float, scale: float, n_features: int) -> int | None:
     return math.floor(square) + 1 if math.isfinite(square) else None
 
 
-def _finest(
-    needed: tuple[int, ...], primes: tuple[int, ...], scale: float, radius: float, n_features: int
-) -> ResidueSystem:
-    """Return the system with the scale doubled as often as the `needed` primes allow."""
+def _finest(primes: tuple[int, ...], scale: float, radius: float, n_features: int) -> ResidueSystem:
+    """Return the system with the scale doubled as often as the primes allow."""
     while (
         radius > 0
         and (bound := _bound(radius, 2.0 * scale, n_features))
-        and bound < math.prod(needed)
+        and bound < math.prod(primes)
     ):
         scale *= 2.0
     found = _bound(radius, scale, n_features)
@@ -258,11 +231,11 @@ def _finest(
     return ResidueSystem(primes=primes, scale=scale, bound=found)
 
 
-def quantise(X: Floats, system: ResidueSystem, *, center: Floats | None = None) -> Ints:
-    """Return round(S (x - c)), (n, d), with 4 |x~|**2 <= B: no squared distance can exceed B.
+def quantise(X: Floats, system: ResidueSystem) -> Ints:
+    """Return round(S x), (n, d), with 4 |x~|**2 <= B: no squared distance can exceed B.
 
     Rows beyond the radius raise OverflowRefused, which does not count them, or whoever chooses the
-    radius would learn their number. The centre is public, 0 by default.
+    radius would learn their number.
     """
     if not np.isfinite(X).all():
         bad = int((~np.isfinite(X)).any(axis=1).sum())
@@ -271,7 +244,7 @@ def quantise(X: Floats, system: ResidueSystem, *, center: Floats | None = None) 
             "Remove or fill those rows."
         )
     with np.errstate(over="ignore"):
-        scaled = np.rint(system.scale * (X if center is None else X - center))
+        scaled = np.rint(system.scale * X)
         squares = np.einsum("ij,ij->i", scaled, scaled)
     # below B / 4 < 2**46 all sums are integers below 2**53; larger bounds have room for rounding
     if (4.0 * squares > system.bound).any():
