@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from daskfc.arrays import Floats, Ints
-from daskfc.errors import InvalidInput
 from daskfc.threads import in_order
 
 SPAN = 0.01
@@ -75,10 +74,6 @@ def points_from_columns(
 ) -> IntegerPoints:
     """Return coordinates from `columns` of slices of squared distances to landmarks."""
     chosen = np.asarray(landmarks, dtype=np.int64)
-    if chosen.size == 0:
-        raise InvalidInput(
-            "points_from_columns needs at least one landmark; got none. Choose some."
-        )
     own = (np.asarray(columns(slice(p, p + 1)), dtype=np.float64) for p in chosen.tolist())
     known = np.concatenate(list(own))
     found, open_by = _points(columns, _Pivots.among(known, SPAN), n)

@@ -22,8 +22,6 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from daskfc.arrays import Floats, Ints
-from daskfc.checks import check_params, integer, optional, real
-from daskfc.errors import InvalidInput
 from daskfc.threads import do_all
 
 _ROWS = 2048  # ours: samples at a time
@@ -46,16 +44,6 @@ class LandmarkEmbedding:
         tolerance: float = 1e-8,
         nearest: float = 0.0,
     ) -> None:
-        check_params(
-            "LandmarkEmbedding",
-            {"n": n, "n_features": n_features, "tolerance": tolerance, "nearest": nearest},
-            {
-                "n": integer(1),
-                "n_features": optional(integer(1)),
-                "tolerance": real(0),
-                "nearest": real(0),
-            },
-        )
         self.n = n
         self.tolerance = tolerance
         self.nearest = nearest
@@ -66,9 +54,7 @@ class LandmarkEmbedding:
         self._rank = 0
         self._landmarks: Ints = np.empty(0, dtype=np.int64)
         self._used = np.zeros(n, dtype=bool)
-        self._rounds: list[tuple[Floats, Floats, Floats]] = []
         self._offsets: Floats = np.empty(0)  # m - mean(m over the first landmarks) / 2 = |x - c|²
-        self._half_spread = 0.0
         self._magnified = 0.0  # 1 / √λ of the smallest λ
         self._residual: Floats = np.full(n, np.inf)
 
@@ -90,7 +76,7 @@ class LandmarkEmbedding:
     @property
     def scale(self) -> float:
         """Mean squared distance of two samples, estimated as twice that to c; 0 at first."""
-        return 2.0 * float(self._offsets.mean()) if self._rounds else 0.0
+        return 2.0 * float(self._offsets.mean()) if self._landmarks.size else 0.0
 
     @property
     def _limit(self) -> float:
@@ -100,7 +86,7 @@ class LandmarkEmbedding:
     @property
     def converged(self) -> bool:
         """Whether every sample lies in the landmarks' span, up to the tolerance."""
-        if not self._rounds:
+        if not self._landmarks.size:
             return False
         largest = float(self._residual.max())
         return self._rank >= self.max_rank or largest <= self._limit
@@ -112,7 +98,7 @@ class LandmarkEmbedding:
     @property
     def off_span(self) -> float:
         """Bound on the amount by which squared distances are too small; infinite at first."""
-        return 4 * float(self._residual.max()) if self._rounds else np.inf
+        return 4 * float(self._residual.max()) if self._landmarks.size else np.inf
 
     @property
     def rounding(self) -> float:
@@ -121,7 +107,7 @@ class LandmarkEmbedding:
         Inner products with the farthest sample round most, and the direction in which landmarks
         spread least magnifies that. For samples at up to the median distance from c.
         """
-        if not self._rounds:
+        if not self._landmarks.size:
             return np.inf
         largest = float(np.sqrt(self._offsets.max() * np.median(self._offsets)))
         return (self._rank + 16) * 2.0**-52 * largest * self._magnified
@@ -130,7 +116,7 @@ class LandmarkEmbedding:
     def spread(self) -> float:
         """Largest difference of the two `bounds` of a squared distance; infinite at first."""
         largest = float(self._residual.max())
-        return 4 * largest + 2 * self._slack if self._rounds else np.inf
+        return 4 * largest + 2 * self._slack if self._landmarks.size else np.inf
 
     @property
     def _slack(self) -> float:
@@ -143,10 +129,6 @@ class LandmarkEmbedding:
         With e_i the part of sample i beyond the span, ``D_ij = |y_i - y_j|² + |e_i - e_j|²`` and
         ``|e_i|² = h_i``. They are `spread` apart at most; a lower bound may be below 0.
         """
-        if not self._rounds:
-            raise InvalidInput(
-                "bounds of distances need a round of landmarks; there was none. Add columns first."
-            )
         others = np.asarray(indices, dtype=np.int64)
         A, B = (self.coordinates[part].astype(np.float32) for part in (rows, others))
         squares, rests = (
@@ -165,8 +147,7 @@ class LandmarkEmbedding:
 
     def next_landmarks(self, count: int = 128) -> Ints:
         """Return up to `count` samples farthest from the span, ties by number; none at the end."""
-        check_params("next_landmarks", {"count": count}, {"count": integer(1)})
-        if not self._rounds:
+        if not self._landmarks.size:
             return np.unique(np.linspace(0, self.n - 1, min(count, self.n)).astype(np.int64))
         if self.converged:
             return np.empty(0, dtype=np.int64)
@@ -178,19 +159,14 @@ class LandmarkEmbedding:
     def add_columns(self, indices: ArrayLike, columns: ArrayLike) -> None:
         """Add new landmarks by number (c,), with all samples' squared distances (n, c) to them."""
         block = np.asarray(columns, dtype=np.float64)
-        self._check_new(np.asarray(indices, dtype=np.int64), block.shape)
         self.add_panels(indices, [block[a : a + _ROWS] for a in range(0, self.n, _ROWS)])
 
     def add_panels(self, indices: ArrayLike, panels: Sequence[Floats]) -> None:
         """Add landmarks as `add_columns`, with columns in panels of samples, in order."""
         new = np.asarray(indices, dtype=np.int64)
-        widths = {part.shape[1] for part in panels if part.ndim == 2}
-        shape = (sum(len(part) for part in panels), *widths)
-        self._check_new(new, shape)
-        if not self._rounds:
+        if not self._landmarks.size:
             means = np.concatenate([part.mean(axis=1) for part in panels])
-            self._half_spread = float(means[new].mean()) / 2
-            self._offsets = means - self._half_spread
+            self._offsets = means - float(means[new].mean()) / 2
             self._residual = self._offsets.copy()
         Y = self.coordinates
         at, far = Y[new], self._offsets[new]
@@ -202,29 +178,9 @@ class LandmarkEmbedding:
         kept = np.flatnonzero(lam > floor)[::-1][: self.max_rank - self._rank]
         transform = V[:, kept] / np.sqrt(lam[kept])  # (c, q_new)
         self._magnified = max(self._magnified, *(1.0 / np.sqrt(lam[kept])), 0.0)
-        self._rounds.append((at.copy(), far, transform))
         self._append(panels, at, far, transform)
         self._landmarks = np.concatenate([self._landmarks, new])
         self._used[new] = True
-
-    def project(self, columns: ArrayLike) -> Floats:
-        """Return coordinates of new samples from squared distances (n_new, s) to all landmarks."""
-        D = np.asarray(columns, dtype=np.float64)
-        if D.ndim != 2 or D.shape[1] != self._landmarks.size:
-            raise InvalidInput(
-                f"project needs one column for each of the {self._landmarks.size} landmarks; got "
-                f"an array of shape {D.shape}. Give the distances to LandmarkEmbedding.landmarks."
-            )
-        Y = np.empty((D.shape[0], 0))
-        first = self._rounds[0][0].shape[0] if self._rounds else 0
-        offsets = D[:, :first].mean(axis=1) - self._half_spread if first else np.empty(len(D))
-        start = 0
-        for known, known_offsets, transform in self._rounds:
-            stop = start + known.shape[0]
-            rest = self._gram(D[:, start:stop], offsets, known_offsets) - Y @ known.T
-            Y = np.hstack([Y, rest @ transform])
-            start = stop
-        return Y
 
     @staticmethod
     def _gram(block: Floats, left: Floats, right: Floats) -> Floats:
@@ -254,23 +210,6 @@ class LandmarkEmbedding:
         do_all(append, zip(starts, panels, strict=False))
         self._rank = stop
         np.maximum(self._residual, 0.0, out=self._residual)  # below 0 by rounding only
-
-    def _check_new(self, new: Ints, shape: tuple[int, ...]) -> None:
-        if new.ndim != 1 or new.size == 0 or new.min() < 0 or new.max() >= self.n:
-            raise InvalidInput(
-                f"landmarks must be sample numbers in [0, {self.n - 1}], at least one; got an "
-                f"array of shape {new.shape}. Take them from next_landmarks."
-            )
-        if np.unique(new).size < new.size or self._used[new].any():
-            raise InvalidInput(
-                "landmarks must be new and distinct; some were given twice. "
-                "Take them from next_landmarks."
-            )
-        if shape != (self.n, new.size):
-            raise InvalidInput(
-                f"landmark columns must have shape ({self.n}, {new.size}), a row for each sample "
-                f"and a column for each landmark; got {shape}. Transpose them perhaps."
-            )
 
 
 def _rows_of(panels: Sequence[Floats], rows: Ints) -> Floats:

@@ -11,34 +11,27 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 from daskfc.arrays import Floats
-from daskfc.checks import Constraint, check_params, integer, one_of
 from daskfc.errors import InvalidInput
 from daskfc.seeds import generator
 
 Basis = Literal["U", "scaled", "row-normalised"]
 
-_CONSTRAINTS: dict[str, Constraint] = {
-    "k": integer(1),
-    "basis": one_of("U", "scaled", "row-normalised"),
-}
 _BLOCK = 1 << 16  # rows of a product
 _GRAM = 2000  # ours: side of a Gram matrix whose eigenpairs take about a second
 _DENSE = 4_000_000  # ours: size of a matrix whose full decomposition takes about a second
 
 
-def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: int = 0) -> Floats:
+def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U") -> Floats:
     """Return U, U Σ or U Σ with unit rows of X (n, d), float64 (n, min(k, n, d)).
 
     Singular values descend, and each column's largest entry in size is positive; columns and rows
     of rounding errors are 0. With few columns V comes from the (d, d) Gram matrix, which loses
     singular values below 1e-7 of the first; X V then gives U and Σ.
     """
-    check_params("singular_coordinates", {"k": k, "basis": basis}, _CONSTRAINTS)
-    if X.ndim != 2 or min(X.shape) < 1 or not np.isfinite(X).all():
+    if not np.isfinite(X).all():
         raise InvalidInput(
-            f"the features of a participant must be finite and of shape (n, d) with n, d >= 1; got "
-            f"shape {X.shape}{'' if X.ndim != 2 or min(X.shape) < 1 else ', not all finite'}. "
-            "Leave out participants without features, and fill or drop what is not a number."
+            "the features of a participant must be finite; some are too large for float64, or no "
+            "numbers. Scale them down, or fill or drop what is not a number."
         )
     n, d = X.shape
     width = min(k, n, d)
@@ -47,7 +40,7 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: i
     elif n * d <= _DENSE or width >= min(n, d) - 1:
         left, values, _ = np.linalg.svd(X.astype(np.float64, copy=False), full_matrices=False)
     else:
-        start = generator(seed, "local basis").uniform(-1.0, 1.0, min(n, d))
+        start = generator(0, "local basis").uniform(-1.0, 1.0, min(n, d))
         found: Any = svds(X.astype(np.float64, copy=False), width, v0=start)  # ascending
         left, values = found[:2]
         order = np.argsort(-values, kind="stable")
@@ -59,7 +52,6 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U", *, seed: i
 
 def projected_coordinates(projected: Floats, n_features: int, basis: Basis = "U") -> Floats:
     """Return `singular_coordinates` from X V (n, k), V being X's top right vectors."""
-    check_params("projected_coordinates", {"basis": basis}, {"basis": _CONSTRAINTS["basis"]})
     left, values, _ = np.linalg.svd(projected, full_matrices=False)
     floor = max(len(projected), n_features) * float(np.finfo(np.float64).eps)
     return _in_basis(left, values, floor, basis)

@@ -70,11 +70,6 @@ def test_parameters_outside_their_range_are_refused(arguments, sentence):
         Kernel(*arguments)
 
 
-def test_samples_of_other_features_are_refused():
-    with pytest.raises(InvalidInput, match="must have the 4 features"):
-        Kernel("gaussian", 1.0).features(8, 0, 4).of(X)
-
-
 @pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
 def test_slopes_are_finite_differences(kind):
     drawn = Kernel(kind, 2.0).features(6, 0, 3)

@@ -173,18 +173,7 @@ def test_iris_reaches_the_papers_accuracy(clients):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda: most_similar(np.ones((2, 3)), 0, 4),
-            r"'n_neighbors' .* must be a whole number in \[1, 3",
-        ),
-        (
-            lambda: most_similar(np.ones((2, 3)), 2, 1),
-            r"'start' .* must be a whole number in \[0, 1\]",
-        ),
         (lambda: similarity_graph([[np.inf]]), "B must be finite"),
-        (lambda: join_similar([]), "must hold every row once"),
-        (lambda: join_similar([most_similar(np.ones((1, 2)), 1, 1)]), "must hold every row once"),
-        (lambda: similarity_rows(np.ones((2, 3)), np.ones((3, 3))), "for each of the 2 atoms of C"),
         (lambda: row_embedding(np.ones((4, 2)), 3), "'n_clusters' parameter of row_embedding"),
         (lambda: row_embedding([[1.0], [-0.5]], 1), "got 1 of 2 samples for which they do not"),
         (lambda: cluster_rows(np.ones((4, 2)), 2, seed=-1), "'seed' parameter"),
@@ -196,7 +185,6 @@ def test_iris_reaches_the_papers_accuracy(clients):
             lambda: cluster_graph(sparse.csr_array(np.ones((2, 2))), 1, seed=0, n_init=0),
             "'n_init' parameter",
         ),
-        (lambda: default_neighbors(0), "'n' parameter"),
     ],
 )
 def test_bad_input_is_refused(call, words):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from daskfc.errors import InvalidInput
 from daskfc.linalg import LandmarkEmbedding, points_from_columns
 from daskfc.linalg import integer_points as module
 
@@ -185,11 +184,6 @@ def test_a_landmark_near_the_span_may_be_the_only_one_in_its_direction(seed):
 def test_one_sample_alone():
     points = points_from_columns(lambda rows: np.zeros((1, 1)), [0], n=1)
     assert (points.n, points.rank, points.certified) == (1, 0, True)
-
-
-def test_no_landmarks_are_refused():
-    with pytest.raises(InvalidInput, match="at least one landmark"):
-        points_from_columns(lambda rows: np.zeros((3, 0)), [], n=3)
 
 
 def test_the_bound_counts_the_factor_and_the_arithmetic(monkeypatch):

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from daskfc.errors import InvalidInput
 from daskfc.linalg import LandmarkEmbedding, row_factors
 from tests.oracles import clustering as oracle
 
@@ -116,11 +115,6 @@ def test_distances_lie_between_their_bounds(seed, d, rounds):
         assert embedding.spread < 1e-4 * D.max()
 
 
-def test_nothing_bounds_a_distance_before_the_first_round():
-    with pytest.raises(InvalidInput, match="a round of landmarks"):
-        LandmarkEmbedding(3).bounds(slice(0, 3), [0])
-
-
 def test_next_landmarks_are_the_farthest_and_the_first_of_equal_ones():
     X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 3.0], [1.0, 5.0], [0.0, 5.0], [2.0, -5.0]])
     D = oracle.distances(X)
@@ -139,24 +133,6 @@ def test_a_sample_is_a_landmark_once(count):
     embedding, D = embed(X, count, tolerance=0.0)
     assert np.unique(embedding.landmarks).size == embedding.landmarks.size
     assert relative_error(embedding, D) < 1e-9
-
-
-def test_new_samples_are_projected_into_the_same_frame():
-    X = sparse_pixels()
-    embedding, D = embed(X[:300], 16, n_features=60)
-    new = cdist(X[300:], X[:300], "sqeuclidean")
-    Y = embedding.project(new[:, embedding.landmarks])
-    got = cdist(Y, embedding.coordinates, "sqeuclidean")
-    inside = (
-        oracle.span_distance2(
-            np.vstack([X[embedding.landmarks], X[300:]]), range(embedding.landmarks.size)
-        )[embedding.landmarks.size :]
-        < 1e-9
-    )
-    assert inside.sum() > 50
-    np.testing.assert_allclose(got[inside], new[inside], atol=1e-6)
-    again = embedding.project(D[:, embedding.landmarks])
-    np.testing.assert_allclose(again, embedding.coordinates, atol=1e-8)
 
 
 def test_the_work_of_a_round_is_not_repeated():
@@ -179,10 +155,6 @@ def test_columns_may_come_in_panels_of_samples(sizes):
         parts.add_panels(chosen, np.split(D[:, chosen], np.cumsum(sizes)[:-1]))
     assert np.allclose(parts.coordinates, whole.coordinates, rtol=0, atol=1e-10)
     assert np.allclose(parts.certificate(), whole.certificate(), rtol=0, atol=1e-10)
-    with pytest.raises(InvalidInput, match=r"a row for each sample .* got \(59, 1\)"):
-        parts.add_panels([50], [np.zeros((59, 1))])
-    with pytest.raises(InvalidInput, match=r"a column for each landmark; got \(60, "):
-        parts.add_panels([50], [np.zeros((59, 1)), np.zeros((1, 2))])
 
 
 def test_identical_samples_have_no_coordinates():
@@ -200,28 +172,3 @@ def test_row_factors_multiply_to_the_distances():
     X = np.random.default_rng(0).integers(-9, 9, (12, 4)).astype(float)
     U, V = row_factors(X)
     assert np.array_equal(U @ V.T, oracle.distances(X))
-
-
-@pytest.mark.parametrize(
-    ("indices", "shape", "text"),
-    [
-        ([0, 9], (4, 2), "sample numbers in \\[0, 3\\]"),
-        ([1, 1], (4, 2), "given twice"),
-        ([0], (4, 1), "given twice"),
-        ([2], (1, 4), "shape \\(4, 1\\)"),
-    ],
-)
-def test_bad_columns_are_refused(indices, shape, text):
-    embedding = LandmarkEmbedding(4)
-    embedding.add_columns([0], np.zeros((4, 1)))
-    with pytest.raises(InvalidInput, match=text):
-        embedding.add_columns(indices, np.zeros(shape))
-
-
-def test_bad_parameters_are_refused():
-    with pytest.raises(InvalidInput, match="'n' parameter"):
-        LandmarkEmbedding(0)
-    with pytest.raises(InvalidInput, match="'count' parameter"):
-        LandmarkEmbedding(3).next_landmarks(0)
-    with pytest.raises(InvalidInput, match="one column for each of the 0 landmarks"):
-        LandmarkEmbedding(3).project(np.zeros((2, 1)))

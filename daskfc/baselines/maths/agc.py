@@ -26,18 +26,13 @@ def cluster_agc(
     seed: int,
     filter_kind: FilterKind = "agc",
     n_init: int = 10,
-    max_iter: int = 300,
 ) -> Ints:
     """Cluster nodes by k-means on the k left singular vectors of filtered features X (n, d)."""
-    n = int(X.shape[0])
-    params = {"n_clusters": n_clusters, "n_init": n_init, "max_iter": max_iter}
-    rules = {"n_clusters": integer(1, n), "n_init": integer(1), "max_iter": integer(1)}
-    check_params("cluster_agc", params, rules)
+    most = int(X.shape[0])
+    check_params("cluster_agc", {"n_clusters": n_clusters}, {"n_clusters": integer(1, most)})
     smooth = filter_features(adjacency, X, order=filter_order, kind=filter_kind)
     U = singular_coordinates(smooth, n_clusters, "U")
     order, rows = rows_in_order(U)
-    found = best_partition(
-        rows, n_clusters, seed, n_init=n_init, max_iter=max_iter, owner="AGC"
-    ).labels
+    found = best_partition(rows, n_clusters, seed, n_init=n_init, max_iter=300, owner="AGC").labels
     labels = order.back(order.alike(found))
     return in_order_of_appearance(labels, n_clusters)[labels]

@@ -19,7 +19,6 @@ from sklearn.kernel_approximation import PolynomialCountSketch
 from daskfc.arrays import Floats
 from daskfc.checks import Constraint, check_params, integer, one_of, real
 from daskfc.clustering.kernels.kernels import gaussian_kernel, real_matrix, same_features
-from daskfc.errors import InvalidInput
 from daskfc.seeds import generator, integer_seed
 
 KERNELS = ("gaussian", "laplacian", "polynomial")
@@ -74,8 +73,6 @@ class RandomFeatures:
     _phases: Floats = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        given = {"n_features": self.n_features, "n_columns": self.n_columns}
-        check_params("random features", given, dict.fromkeys(given, integer(low=1)))
         random = generator(self.seed, "random features", self.kernel.kind)
         shape = (self.n_columns, self.n_features)
         if self.kernel.kind == "gaussian":
@@ -93,11 +90,6 @@ class RandomFeatures:
     def of(self, X: ArrayLike) -> Floats:
         """Return the features φ(x) of samples, (n, D), the paper's a(x) / √D."""
         rows = real_matrix(X, "X")
-        if rows.shape[1] != self.n_columns:
-            raise InvalidInput(
-                f"X must have the {self.n_columns} features that the random features were drawn "
-                f"for; got {rows.shape[1]}. Draw them for these samples."
-            )
         if not self.kernel.is_stationary:
             return self._sketched(rows)
         phi = rows @ self._frequencies

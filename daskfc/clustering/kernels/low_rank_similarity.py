@@ -30,7 +30,6 @@ from daskfc.checks import check_params, integer
 from daskfc.clustering.kernels.kernels import atom_kernel, real_matrix
 from daskfc.clustering.views.largest_products import Screened, largest_products
 from daskfc.clustering.views.nearest import nearest_columns
-from daskfc.errors import InvalidInput
 
 Graph: TypeAlias = "sparse.csr_array[Any, Any]"
 
@@ -56,20 +55,13 @@ def dictionary_root(Z: ArrayLike, width: float) -> Floats:
             return root
 
 
-def similarity_rows(C: ArrayLike, root: ArrayLike) -> Floats:
+def similarity_rows(C: Floats, root: Floats) -> Floats:
     """Return B = Cᵀ L, (n, d), whose inner products are the similarities: K̂ = B Bᵀ, Eq. (5)."""
-    C, L = real_matrix(C, "C"), real_matrix(root, "root")
-    if L.shape != (len(C), len(C)):
-        raise InvalidInput(
-            f"root must have a row and a column for each of the {len(C)} atoms of C; got shape "
-            f"{L.shape}. Take it from dictionary_root for the same dictionary."
-        )
-    return C.T @ L
+    return C.T @ root
 
 
 def default_neighbors(n: int) -> int:
     """Return the paper's k for n samples, max(⌈log n⌉, 1)."""
-    check_params("default_neighbors", {"n": n}, {"n": integer(1)})
     return max(math.ceil(math.log(n)), 1)
 
 
@@ -84,15 +76,10 @@ class MostSimilar:
     highest: float
 
 
-def most_similar(rows: ArrayLike, start: int, n_neighbors: int) -> MostSimilar:
+def most_similar(rows: Floats, start: int, n_neighbors: int) -> MostSimilar:
     """Return each sample itself and its k - 1 most similar others, from rows (b, n)."""
-    rows = real_matrix(rows, "a block of similarities")
-    b, n = rows.shape
-    params = {"n_neighbors": n_neighbors, "start": start}
-    rules = {"n_neighbors": integer(1, n), "start": integer(0, n - b)}
-    check_params("most_similar", params, rules)
     negative = -rows
-    local = np.arange(b)
+    local = np.arange(len(rows))
     negative[local, start + local] = -np.inf  # a sample is the first of its own
     indices = nearest_columns(negative, n_neighbors)
     values = np.take_along_axis(rows, indices, axis=1)
@@ -104,15 +91,6 @@ def most_similar(rows: ArrayLike, start: int, n_neighbors: int) -> MostSimilar:
 def join_similar(parts: Iterable[MostSimilar]) -> Graph:
     """Return max(S, Sᵀ) of Eq. (25), with loops, scaled to [0, 1], from blocks in any order."""
     found = sorted(parts, key=lambda part: part.start)
-    stops = [part.start + len(part.indices) for part in found]
-    n = stops[-1] if stops else 0
-    whole = [part.start for part in found] == [0, *stops[:-1]]
-    if not found or not whole or len({part.indices.shape[1] for part in found}) > 1:
-        raise InvalidInput(
-            f"the blocks of a similarity must hold every row once, with as many neighbours in "
-            f"each; got {len(found)} blocks that do not. Make them with most_similar, from row 0 "
-            f"to the last."
-        )
     lowest, highest = min(part.lowest for part in found), max(part.highest for part in found)
     values = np.concatenate([part.values for part in found])
     if highest > lowest:
@@ -122,6 +100,7 @@ def join_similar(parts: Iterable[MostSimilar]) -> Graph:
         values[:] = 1.0
     indices = np.concatenate([part.indices for part in found])
     ends = np.arange(0, indices.size + 1, indices.shape[1])
+    n = len(indices)
     S = sparse.csr_array((values.ravel(), indices.ravel(), ends), shape=(n, n))
     graph = sparse.csr_array(S.maximum(S.T))
     graph.eliminate_zeros()

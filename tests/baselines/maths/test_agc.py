@@ -54,7 +54,6 @@ def test_the_other_filter_is_another_option():
         ),
         ({"filter_order": -1}, "'order' parameter"),
         ({"filter_kind": "low"}, "'kind' parameter"),
-        ({"n_init": 0}, "'n_init' parameter"),
     ],
 )
 def test_bad_parameters_are_refused(options, words):
