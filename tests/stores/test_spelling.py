@@ -7,7 +7,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zarr
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from daskfc.cli import main
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores import ClientStore, add_store, append_samples, append_store, write_store
-from daskfc.stores.layout.layout import ContentDigest
 from daskfc.stores.layout.spelling import Spelling, plain_word, words_apart
 
 KEYS = {"categorical": ["stage"]}
@@ -126,28 +124,6 @@ def test_what_is_appended_goes_by_the_stores_own_mapping(tmp_path):
     append_store(url, [csv(tmp_path, "d.csv", "stage,age\nw,3\n")])
     assert words_of_rows(url)[-1] == "female"
     ClientStore.open(url, verify=True)
-
-
-def as_before(url):
-    """Give a store the words that an earlier daskfc would have left: 1 beside 1.0."""
-    group = zarr.open_group(url, mode="r+")
-    words = {"stage": ["1", "1.0", "x"]}
-    digest = ContentDigest(np.dtype("f8"), ["stage", "age"], words)
-    digest.add(group["features"][:], group["sample_id"][:])
-    group.attrs.update({"categories": words, "content_digest": digest.hexdigest()})
-
-
-def test_stores_of_an_earlier_daskfc_have_one_word_for_a_number(tmp_path):
-    url = f"{tmp_path}/a.zarr"
-    table = pd.DataFrame({"stage": ["a", "b", "c", "a"], "age": [1, 2, 3, 4]})
-    write_store(url, "a", table, categorical=["stage"], dtype="float64")
-    as_before(url)
-    store = ClientStore.open(url, verify=True)
-    assert store.categories == {"stage": ("1", "x")}
-    assert words_of_rows(url) == ["1", "1", "x", "1"]
-    append_samples(url, pd.DataFrame({"stage": [1.0, 7.0], "age": [5, 6]}))
-    assert words_of_rows(url) == ["1", "1", "x", "1", "1", "7"]
-    assert ClientStore.open(url, verify=True).rows(0, 6)[:, 1].tolist() == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(

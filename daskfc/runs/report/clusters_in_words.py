@@ -68,7 +68,7 @@ def _of_profiles(profiles: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return by cluster what is told of it: features that are far off, or why there are none."""
     found = {name: [f"not described: {why}"] for name, why in profiles.get("withheld", {}).items()}
     for row, cluster in enumerate(profiles.get("clusters", ())):
-        if profiles.get("standardised") and "overall_mean" in profiles:  # else of an old daskfc
+        if profiles.get("standardised"):
             apart = sorted(_apart(profiles, row), key=lambda one: -one[0])
             phrases = [phrase for _, phrase in apart[:_NAMED]]
             near = "near the mean of all samples in every feature that is described"

@@ -91,7 +91,7 @@ def cells_in_words(profiles: Mapping[str, Any]) -> str:
 def spreads(profiles: Mapping[str, Any], clusters: int) -> list[Spread]:
     """Return the figures of each feature, or of its most frequent word, for a drawing."""
     found = []
-    for i, name in enumerate(profiles.get("columns", ()) if "overall_mean" in profiles else ()):
+    for i, name in enumerate(profiles.get("columns", ())):
         if own := profiles.get("shares", {}).get(name):
             w = _words_shown(own)[0]
             means, overall = [line[w] for line in own["shares"]], own["overall"][w]

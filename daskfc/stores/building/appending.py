@@ -22,7 +22,7 @@ from daskfc.stores.building.building import Progress, described, write_samples
 from daskfc.stores.layout.layout import positions_of_repeats
 from daskfc.stores.layout.locations import local_path, resolve_url
 from daskfc.stores.layout.samples import Samples, stacked
-from daskfc.stores.layout.spelling import renumbered, spelt_alike
+from daskfc.stores.layout.spelling import renumbered
 from daskfc.stores.layout.staging import sweep
 from daskfc.stores.sources.cells import as_ids
 from daskfc.stores.sources.readers import open_source
@@ -250,18 +250,13 @@ def _grow(
         # a store with fewer rows than a chunk has one chunk of that size
         chunk_rows=store.chunk_rows if store.chunk_rows < store.n_samples else _CHUNK_ROWS,
         # new samples may need another type; one that was given by hand stays
-        dtype=None if _is_chosen(store) else store.dtype.name,
+        dtype=None if store.attributes["chosen_dtype"] else store.dtype.name,
         overwrite=True,
         attributes={**kept, "appended": [*past, before]},
         progress=progress,
     )
     row = described(store.name, ClientStore.open(store.url))
     return {**row, "appended": new.n_samples, "left_out": left_out}
-
-
-def _is_chosen(store: ClientStore) -> bool:
-    """Return whether the store's type was chosen by its values, as was all float32 before 0.1."""
-    return bool(store.attributes.get("chosen_dtype", store.dtype == np.float32))
 
 
 def _check_kind(store: ClientStore, new: Samples, where: str) -> None:
@@ -333,7 +328,7 @@ def _with_ids(store: ClientStore, new: Samples, where: str) -> Samples:
                 "ones need them too. Name their column as 'ids' (--id)."
             )
         ids = np.array(numbered[store.n_samples :])
-    # those of tables have no blanks around them, which older stores kept
+    # those of tables have no blanks around them, which others may have
     known = np.flatnonzero(np.isin(as_ids(pd.Series(ids)), as_ids(pd.Series(there))))
     if len(known):
         raise StoreError(
@@ -376,12 +371,10 @@ def _samples_of(store: ClientStore, new: Samples) -> Samples:
         name: tuple(sorted({*own, *new.categories[name]})) for name, own in store.categories.items()
     }
 
-    own = spelt_alike(store.attributes.get("categories", {}))
-
     def blocks(rows: int) -> Iterator[np.ndarray]:
         for start in range(0, store.n_samples, rows):
             block = store.stored(start, min(start + rows, store.n_samples))
-            yield renumbered(block, store.feature_names, own, words)
+            yield renumbered(block, store.feature_names, store.categories, words)
 
     return Samples(
         store.n_samples,

@@ -62,17 +62,6 @@ class Spelling:
         return plain
 
 
-def spelt_alike(words: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return lists of words, by column, each word as `plain_word` writes it."""
-    return {str(name): tuple(map(plain_word, own)) for name, own in words.items()}
-
-
-def categories_of(attributes: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the words of a store's columns, each once, from its attributes."""
-    alike = spelt_alike(attributes.get("categories", {}))
-    return {name: tuple(dict.fromkeys(own)) for name, own in alike.items()}
-
-
 def renumbered(
     block: np.ndarray,
     columns: Sequence[str],
@@ -94,13 +83,6 @@ def renumbered(
         there = ~np.isnan(column)
         column[there] = table[column[there].astype(int)]
     return found
-
-
-def as_spelt(rows: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:
-    """Return a store's rows as float64; 1 and 1.0, two words in old stores, get one number."""
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    own = spelt_alike(attributes.get("categories", {}))
-    return renumbered(rows, attributes["feature_names"], own, categories_of(attributes))
 
 
 def word_map(value: Any, of_columns: bool = True) -> Any:

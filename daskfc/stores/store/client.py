@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from daskfc.errors import InvalidInput, StoreError
 from daskfc.stores.layout.chunk_sizes import ChunkError, bounded
 from daskfc.stores.layout.content import check_rows, finite, of_size, understood
 from daskfc.stores.layout.graph import StoredGraph, checked_graph, graph_digest
-from daskfc.stores.layout.id_key import content_key, stored_key
+from daskfc.stores.layout.id_key import stored_key
 from daskfc.stores.layout.layout import (
     FORMAT,
     VERSION,
@@ -32,7 +32,6 @@ from daskfc.stores.layout.locations import (
     zarr_store,
 )
 from daskfc.stores.layout.samples import unprepared
-from daskfc.stores.layout.spelling import as_spelt, categories_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -97,7 +96,8 @@ class ClientStore:
         self.dtype: np.dtype[Any] = np.dtype(self._features.dtype)
         self.chunk_rows = int(self._features.chunks[0])
         self.feature_names = tuple(str(name) for name in self.attributes["feature_names"])
-        self.categories = categories_of(self.attributes)
+        words: Mapping[str, Sequence[str]] = self.attributes.get("categories", {})
+        self.categories = {name: tuple(own) for name, own in words.items()}
         self.missing = bool(self.attributes.get("missing", False))
         self._labels = _array(group, "evaluation/labels", url, ndim=1, required=False)
         graph = group.get("graph")
@@ -168,7 +168,8 @@ class ClientStore:
         with understood(url):
             opened = cls(url, group, mark)
             opened._check_shape()
-            _ = opened.digest, opened.scaling, opened.classes  # attributes that are read later
+            # attributes that are read later
+            _ = opened.digest, opened.scaling, opened.classes, opened.build_id, opened.id_key()
             if verify:
                 opened.check()
         return opened
@@ -197,7 +198,8 @@ class ClientStore:
                 f"{n} x {d} at {self.url}. Leave the client out."
             )
         keys = files_of(self.url)
-        for array in self._arrays():
+        arrays = [self._features, self._ids, *([] if self._labels is None else [self._labels])]
+        for array in [*arrays, *(self._graph.arrays() if self._graph else [])]:
             # zarr reads a missing chunk as zeros; here every chunk was written, so it is a loss
             found = sum(f"/{array.path}/c/" in key for key in keys)
             expected = n_chunks(int(array.shape[0]), int(array.chunks[0]))
@@ -206,10 +208,6 @@ class ClientStore:
                     f"client {self.name!r}: {array.path} has {found} of its {expected} chunks; the "
                     f"store {self.url} is damaged, build it again."
                 )
-
-    def _arrays(self) -> list[Any]:
-        arrays = [self._features, self._ids, *([] if self._labels is None else [self._labels])]
-        return arrays if self._graph is None else [*arrays, *self._graph.arrays()]
 
     def _read(self, array: Any, start: int, stop: int) -> np.ndarray:
         damage: Exception | None = None
@@ -273,7 +271,7 @@ class ClientStore:
                 f"rows of client {self.name!r} must lie in [0, {self.n_samples}]; got {start} to "
                 f"{stop}."
             )
-        numbers = as_spelt(self.stored(start, stop), self.attributes)
+        numbers = np.ascontiguousarray(self.stored(start, stop), dtype=np.float64)
         gaps = bool(self.attributes.get("missing", False))  # as it is written, before preparation
         return finite(numbers, start, self.name, missing=gaps)
 
@@ -314,9 +312,7 @@ class ClientStore:
 
     def id_key(self) -> bytes:
         """Return the 32 secret bytes from which keys of the store's pseudonyms are derived."""
-        n, step = self.n_samples, self.chunk_rows
-        rows = (self.stored(i, min(i + step, n)) for i in range(0, n, step))
-        return stored_key(self._ids) or content_key(rows, self.sample_ids())
+        return stored_key(self._ids)
 
     @property
     def unprepared(self) -> str:
@@ -325,8 +321,8 @@ class ClientStore:
 
     @property
     def build_id(self) -> str:
-        """Random id of this writing of the store; empty in stores of daskfc 0.1."""
-        return str(self.attributes.get("build_id", ""))
+        """Random id of this writing of the store."""
+        return str(self.attributes["build_id"])
 
     def labels(self) -> np.ndarray | None:
         """Return the evaluation labels.
