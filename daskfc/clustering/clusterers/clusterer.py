@@ -88,9 +88,8 @@ class Clusterer(ABC):
         """The parameters as a dictionary."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
-    @abstractmethod
     def needs(self, n: int, d: int) -> Needs:
-        """Return which view `fit` needs for n samples of d features.
+        """Return which view `fit` needs for n samples of d features, by default "coordinates".
 
         Returns
         -------
@@ -100,6 +99,7 @@ class Clusterer(ABC):
             `DistanceBlocks` in place of `FullDistances` if `matrices` of size n × n do not fit in
             memory.
         """
+        return "coordinates"
 
     @property
     def graph_neighbors(self) -> int:
@@ -242,8 +242,8 @@ class Clusterer(ABC):
     @abstractmethod
     def _fit(self, view: Any, k: int, seed: int) -> Clustering: ...
 
-    @abstractmethod
-    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering: ...
+    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
+        return self._fit(RowFactors(X), k, seed)
 
     @abstractmethod
     def _predict(self, clustering: Clustering, D: Floats) -> Ints: ...

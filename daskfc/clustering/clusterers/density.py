@@ -253,9 +253,6 @@ class HDBSCAN(NearestSample):
             )
         return super()._fit(view, k, seed)
 
-    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
-        return self._fit(RowFactors(X), k, seed)
-
     def _labels(self, points: Any, k: int, seed: int) -> NDArray[np.integer]:
         n = int(points.shape[0])
         if n < max(self.min_cluster_size, self._core):

@@ -149,8 +149,6 @@ class FuzzyCMeans(Clusterer):
 
     def _best(self, rows: Floats, k: int, seed: int) -> tuple[Clustering, Floats]:
         best: tuple[Floats, float, float] | None = None
-        if rows.shape[1] == 0:  # all samples are equal
-            rows = np.zeros((len(rows), 1))
         for run in range(self.n_init):
             start, _ = kmeans_plusplus(rows, k, random_state=integer_seed(seed, self.name, run))
             found = fuzzy_partition(

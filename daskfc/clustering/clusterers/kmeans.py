@@ -163,8 +163,6 @@ class KMeans(Clusterer):
     def _fit_coordinates(
         self, points: Floats, n_features: int | None, k: int, seed: int
     ) -> Clustering:
-        if points.shape[1] == 0:  # all samples are equal
-            points = np.zeros((len(points), 1))
         copy = points.nbytes < _LARGE
         found = self._partition(points, k, seed, copy, n_features)
         members = np.eye(k)[found.labels]

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from daskfc.arrays import Floats
 from daskfc.checks import Constraint, integer
-from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, Needs, noting_convergence
+from daskfc.clustering.clusterers.clusterer import Clusterer, Clustering, noting_convergence
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
 from daskfc.clustering.views.views import RowFactors
 from daskfc.errors import InvalidInput
@@ -79,24 +79,17 @@ class LandmarkSpectral(Clusterer):
     }
     accepts = (RowFactors,)
 
-    def needs(self, n: int, d: int) -> Needs:
-        """Return "coordinates"; see `Clusterer.needs`."""
-        return "coordinates"
-
     def row_bytes(self, n: int, k: int) -> int:
         """Return bytes of the graph and the embedding; see `Clusterer.row_bytes`."""
         return n * (40 * self.n_neighbors + 24 * k + 200) + _PANELS
 
     def _fit(self, view: RowFactors, k: int, seed: int) -> Clustering:
-        return self._pooled(view.points, k, seed)
-
-    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
         if k > self.n_landmarks:
             raise InvalidInput(
                 f"the 'n_landmarks' parameter of {self.name} must be at least the number of "
                 f"clusters, {k}; got {self.n_landmarks}. Raise it."
             )
-        points = X if X.shape[1] else np.zeros((len(X), 1))
+        points = view.coordinates()
         candidates, own = self._candidates(points, k, seed)
         starts = np.flatnonzero(np.diff(own, prepend=-1))
         counts = np.diff(starts, append=own.size)

@@ -105,10 +105,6 @@ class GaussianMixture(Clusterer):
     }
     accepts = (FullDistances, RowFactors)
 
-    def needs(self, n: int, d: int) -> Needs:
-        """Return "coordinates"; see `Clusterer.needs`."""
-        return "coordinates"
-
     def _mixture(self, k: int, seed: int, variance: float = 1.0) -> LibraryMixture:
         return LibraryMixture(
             k,
@@ -121,8 +117,6 @@ class GaussianMixture(Clusterer):
 
     def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
         points = view.coordinates()
-        if points.shape[1] == 0:  # all samples are equal
-            points = np.zeros((len(points), 1))
         if len(points) == 1:  # a mixture needs two
             return Clustering(np.zeros(1, np.int64), k, {"points": points})
         mixture = self._mixture(k, seed, float(points.var(axis=0).sum()) or 1.0)
@@ -138,9 +132,6 @@ class GaussianMixture(Clusterer):
         }
         score = -float(mixture.lower_bound_)
         return Clustering(number[labels], k, model, bool(mixture.converged_), score, notes)
-
-    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
-        return self._fit(RowFactors(X), k, seed)
 
     def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         model = clustering.model
@@ -158,10 +149,6 @@ class NearestSample(Clusterer):
 
     accepts: ClassVar[tuple[type, ...]] = (FullDistances, RowFactors)
 
-    def needs(self, n: int, d: int) -> Needs:
-        """Return "coordinates"; see `Clusterer.needs`."""
-        return "coordinates"
-
     @abstractmethod
     def _labels(self, points: Any, k: int, seed: int) -> NDArray[np.integer]: ...
 
@@ -176,12 +163,7 @@ class NearestSample(Clusterer):
     def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
         return self._cluster(view.coordinates(), k, seed)
 
-    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
-        return self._cluster(X, k, seed)
-
     def _cluster(self, points: Any, k: int, seed: int) -> Clustering:
-        if points.shape[1] == 0:  # all samples are equal
-            points = np.zeros((len(points), 1))
         points = points if issparse(points) else np.ascontiguousarray(points)
         found, notes = _quietly(self._labels, points, k, seed)
         labels, count = numbered(found)

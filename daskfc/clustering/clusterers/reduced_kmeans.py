@@ -23,7 +23,6 @@ from daskfc.checks import Constraint, boolean, integer, optional
 from daskfc.clustering.clusterers.clusterer import (
     Clusterer,
     Clustering,
-    Needs,
     in_order_of_appearance,
 )
 from daskfc.clustering.clusterers.kmeans import best_partition, nearest_centre
@@ -132,10 +131,6 @@ class ReducedKMeans(Clusterer):
         """Whether samples are not centred; see `Clusterer.from_origin`."""
         return not self.centred
 
-    def needs(self, n: int, d: int) -> Needs:
-        """Return "coordinates"; see `Clusterer.needs`."""
-        return "coordinates"
-
     def _fit(self, view: FullDistances | RowFactors, k: int, seed: int) -> Clustering:
         if self.from_origin and not (isinstance(view, RowFactors) and view.from_origin):
             raise InvalidInput(
@@ -143,8 +138,6 @@ class ReducedKMeans(Clusterer):
                 "known; these have distances to each other alone. Give centred=True."
             )
         points = view.coordinates()
-        if points.shape[1] == 0:  # all samples are equal
-            points = np.zeros((len(points), 1))
         found, clustering = self._found(points, k, seed)
         # x W Fᵀ of a new sample x, from squared distances to all samples: with the mean m and
         # centred X it is (x - m) Xᵀ B + m W Fᵀ for Xᵀ B = W Fᵀ

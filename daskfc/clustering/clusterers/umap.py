@@ -24,7 +24,7 @@ from daskfc.clustering.clusterers.density import HDBSCAN
 from daskfc.clustering.clusterers.density_tree import clusters_by_modularity
 from daskfc.clustering.clusterers.library import numbered
 from daskfc.clustering.views.graphs import NeighbourGraph
-from daskfc.clustering.views.views import FullDistances, RowFactors
+from daskfc.clustering.views.views import FullDistances
 from daskfc.errors import InvalidInput
 from daskfc.seeds import integer_seed
 
@@ -195,9 +195,6 @@ class UMAP(Clusterer):
                 found, edges = places("random")
         failed = "The map began with random places, as the graph's eigenvectors were not found."
         return found, edges, (failed,) * bool(caught)
-
-    def _pooled(self, X: Floats, k: int, seed: int) -> Clustering:
-        return self._fit(RowFactors(X), k, seed)
 
     def _predict(self, clustering: Clustering, D: Floats) -> Ints:
         return np.asarray(clustering.model["labels"][D.argmin(axis=1)])

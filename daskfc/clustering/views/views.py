@@ -82,11 +82,16 @@ class FullDistances:
         return None
 
     def coordinates(self) -> Floats:
-        """Return points (n, q) with these squared distances, up to rounding."""
+        """Return points (n, q) with these squared distances, up to rounding; q is at least 1."""
         embedding = LandmarkEmbedding(self.n, tolerance=_EXACT)
         while (chosen := embedding.next_landmarks()).size:
             embedding.add_columns(chosen, self.matrix[:, chosen])
-        return embedding.coordinates
+        return _with_a_column(embedding.coordinates)
+
+
+def _with_a_column(points: Floats) -> Floats:
+    """Return coordinates as they are, but for samples that are all equal in one column of 0."""
+    return points if points.shape[1] else np.zeros((len(points), 1))
 
 
 @dataclass(frozen=True)
@@ -268,8 +273,8 @@ class RowFactors:
         return g
 
     def coordinates(self) -> Floats:
-        """Return the coordinates; do not write to them."""
-        return self.points
+        """Return the coordinates, in at least one column; do not write to them."""
+        return _with_a_column(self.points)
 
     def about(self, squares: Floats) -> "RowFactors":
         """Return the samples with the origin at 0, by their squared distances to it, (n,).
