@@ -116,7 +116,8 @@ def local_clustering(
     k = min(n_local_clusters, data.n_samples)
     projected = project(data, k)  # line 1: Â
     order = order_of_rows(projected)
-    model = KMeans(k, n_init=10, random_state=_seed(random_state, party))
+    seed = int(generator(random_state, "k-FED", party).integers(2**31))
+    model = KMeans(k, n_init=10, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than k
         in_order = model.fit_predict(projected[order])
@@ -140,10 +141,6 @@ def core_of(projected: np.ndarray, nu: np.ndarray) -> np.ndarray:
     np.put_along_axis(distances, nearest[:, None], np.inf, axis=1)
     # |Â_i - ν_r| <= |Â_i - ν_s| / 3 for every s other than r; 9 because distances are squared
     return np.where(9 * to_own <= distances.min(axis=1), nearest, -1)
-
-
-def _seed(random_state: int, party: str) -> int:
-    return int(generator(random_state, "k-FED", party).integers(2**31))
 
 
 def local_centers(local: LocalClustering) -> LocalCenters:

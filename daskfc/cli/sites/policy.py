@@ -103,12 +103,8 @@ def _show_steps(method: str) -> None:
 
 def _told(approved: tuple[str, Mapping[str, Sequence[object]]]) -> str:
     value, needs = approved
-    only = [f"{name} is {' or '.join(map(_setting, those))}" for name, those in needs.items()]
+    only = [f"{name} is {' or '.join(map(str, those)).lower()}" for name, those in needs.items()]
     return _short(value) + (f" (where {' and '.join(only)})" if only else "")
-
-
-def _setting(value: object) -> str:
-    return "none" if value is None else str(value).lower()
 
 
 def _short(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,10 +18,6 @@ def _message_classes(base: type[Message] = Message) -> Iterator[type[Message]]:
         yield from _message_classes(kind)
 
 
-def _numbers(shapes: Mapping[str, list[int]]) -> int:
-    return sum(math.prod(shape) for shape in shapes.values())
-
-
 def ledger_frame(ledger: Ledger) -> pd.DataFrame:
     """Return a ledger as the table that a run keeps; shapes and dtypes are JSON."""
     frame = ledger.to_frame()
@@ -35,7 +31,7 @@ def ledger_frame(ledger: Ledger) -> pd.DataFrame:
     return frame.assign(
         route=pd.Series(routes, index=frame.index, dtype=object),
         reveals=[reveals.get(name, "") for name in frame["message"]],
-        numbers=pd.Series([_numbers(s) for s in frame["shapes"]], index=frame.index, dtype="int64"),
+        numbers=[sum(map(math.prod, shapes.values())) for shapes in frame["shapes"]],
         shapes=[json.dumps(shapes) for shapes in frame["shapes"]],
         dtypes=[json.dumps(dtypes) for dtypes in frame["dtypes"]],
     )

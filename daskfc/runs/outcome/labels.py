@@ -184,7 +184,7 @@ def beside(clusters: pd.DataFrame, path: str, sheet: str | None = None) -> pd.Da
     """
     cells = cells_at(path, {} if sheet is None else {"sheet": sheet})
     # stores of tables have ids without blanks around them; those of before differ by these perhaps
-    plain = as_ids if as_ids(clusters["sample_id"]).is_unique else _as_written
+    plain = as_ids if as_ids(clusters["sample_id"]).is_unique else lambda ids: ids.astype(str)
     ids = pd.Index(plain(clusters["sample_id"]))
     written = {name: plain(cells[name]) for name in cells.columns}
     having = [name for name in cells.columns if ids.isin(written[name]).all()]
@@ -209,10 +209,6 @@ def beside(clusters: pd.DataFrame, path: str, sheet: str | None = None) -> pd.Da
     at = ids.get_indexer(pd.Index(written[having[0]]))
     found = fits.reindex(np.where(at >= 0, at, len(ids))).reset_index(drop=True)
     return pd.concat([cells, found], axis=1)
-
-
-def _as_written(column: pd.Series) -> pd.Series:
-    return column.astype(str)
 
 
 def _check_own(table: pd.DataFrame, at: np.ndarray, path: Path, store: ClientStore) -> None:

@@ -87,14 +87,11 @@ def _parties(part: Planned, limits: Mapping[str, int | None]) -> Table:
     return table
 
 
-def _in_words(value: float) -> str:
-    return f"{value:g}" if value < float("inf") else "as many as there may be"
-
-
 def _print_words(part: Planned, console: Console) -> None:
     for one in part.assumptions:
         kind = "At most" if one.at_most else "Assumed"
-        console.print(Text(f"{kind}: {one.what}: {_in_words(one.value)}."))
+        value = f"{one.value:g}" if one.value < float("inf") else "as many as there may be"
+        console.print(Text(f"{kind}: {one.what}: {value}."))
     for what, chosen in part.choices.items():
         console.print(Text(f"Chosen {what}: {chosen}"))
     if part.privacy:

@@ -179,7 +179,10 @@ class Cells:
         name = str(column.name)
         for row in np.flatnonzero(np.asarray(wrong, dtype=bool)):
             cell = str(column.iloc[row]).strip()
-            said, then = (rule, way_out) if rule else _described(cell, self.spelling.decimal)
+            said, then = rule, way_out
+            if rule is None:
+                got, then = _look_of(cell, self.spelling.decimal)
+                said = f"features must be numeric; got {got}"
             if self.faults is None:
                 raise StoreError(f"{self._at(start + int(row), name)} {said}. {then}")
             self.faults.append(Fault(name, start + int(row), cell, said, then))
@@ -286,13 +289,8 @@ def numbers_of(text: pd.Series, spelling: Spelling) -> pd.Series:
     return pd.to_numeric(plain, errors="coerce")
 
 
-def _described(word: str, decimal: str = ".") -> tuple[str, str]:
-    """Return what is wrong with a cell by its look, without its value, and what may be done."""
-    got, way_out = _look_of(word, decimal)
-    return f"features must be numeric; got {got}", way_out
-
-
 def _look_of(word: str, decimal: str) -> tuple[str, str]:
+    """Return what a cell looks like, without its value, and what may be done."""
     if is_date(word):
         leave = "Name the column in source.dates, or leave it out by source.columns."
         return "a date", leave

@@ -204,7 +204,8 @@ def keys_of(guesses: list[ColumnGuess], given: Mapping[str, Any]) -> dict[str, A
 
     Where some columns of words or dates are given, the others are added: they are features too.
     """
-    label, ids = given.get("labels"), given.get("ids", _first(guesses, "id"))
+    id_column = next((own.name for own in guesses if own.kind == "id"), None)
+    label, ids = given.get("labels"), given.get("ids", id_column)
     wanted = given.get("columns")
     features = [own for own in guesses if own.name not in (label, ids)]
     kept = [own for own in features if wanted is None or own.name in wanted]
@@ -244,7 +245,3 @@ def limits_as(keys: Mapping[str, Any], name: str) -> str:
     """Return what a column's limits such as <30 become: "limit", "half" or "missing"."""
     rule = keys.get("censored", "limit")
     return str(rule if isinstance(rule, str) else rule.get(name, "limit"))
-
-
-def _first(guesses: list[ColumnGuess], kind: str) -> str | None:
-    return next((own.name for own in guesses if own.kind == kind), None)
