@@ -1,6 +1,7 @@
 """The best one-to-one matching of predicted clusters with true classes."""
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
@@ -17,11 +18,14 @@ def _codes(labels: ArrayLike, whose: str) -> Ints:
         )
     try:
         codes: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
+        unlike = bool(np.any(pd.isna(labels)))  # NumPy would make them a class
     except TypeError:
+        unlike = True
+    if unlike:
         raise InvalidInput(
             f"the {whose} labels must be all numbers or all words; they are not of one kind. Fill "
             "in those that are missing, or leave their samples out."
-        ) from None
+        )
     return codes
 
 

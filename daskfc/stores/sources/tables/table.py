@@ -394,7 +394,7 @@ def _words(values: pd.Series) -> np.ndarray:
         whole = [int(word) for word in text]
         if all(abs(one) < 1 << 63 for one in whole):
             return np.array(whole, dtype=np.int64)
-    numbers = pd.to_numeric(values, errors="coerce")
-    if numbers.notna().eq(values.notna()).all():
+    numbers = pd.to_numeric(text, errors="coerce")
+    if numbers.notna().eq(text.notna()).all():
         return numbers.to_numpy(dtype=np.float64)
-    return values.to_numpy(dtype=object)
+    return text.to_numpy(dtype=object)
