@@ -344,6 +344,8 @@ def _spelt(column: pd.Series, spelling: Spelling) -> pd.Series:
 
 def check_digits(column: pd.Series, where: str) -> None:
     """Raise for words that were read as float64 and may have lost their last digits."""
+    if column.dtype == object:  # words, with numbers among them
+        column = column[[isinstance(cell, float) for cell in column]].astype(np.float64)
     if column.dtype.kind == "f" and (column.abs() >= _LARGEST).any():
         raise StoreError(
             f"{where}: words and ids must be text or whole numbers; got numbers with more than 15 "

@@ -376,13 +376,13 @@ def _side_columns(side: pd.DataFrame, source: SourceConfig) -> tuple[Any, ...]:
         labels, classes = encode_labels(values, f"{source.file}:{source.labels}")
     if source.ids is not None:
         column = side[source.ids]
+        check_digits(column, f"{source.file}: column {source.ids!r}")
         named = as_ids(column)
         missing = int(named.isna().sum())
         if missing:
             raise StoreError(
                 f"{source.file}: {missing} samples have no id in column {source.ids!r}."
             )
-        check_digits(column, f"{source.file}: column {source.ids!r}")
         ids = named.to_numpy().astype(str)
     return labels, classes, ids
 
