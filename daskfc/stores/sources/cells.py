@@ -115,6 +115,10 @@ class Cells:
         elif name in self.dates:
             column = self._days(_without_gaps(column), start)
         elif not pd.api.types.is_numeric_dtype(column.dtype):
+            if isinstance(column.dtype, pd.CategoricalDtype):  # also of numbers, as codes
+                rule = "features must be numeric; got a category"
+                way_out = "Name the column in source.categorical, or write it as numbers."
+                self._check(column, column.notna(), start, rule, way_out)
             column = self._read(_without_gaps(column), start)
         if name in self.multiply:
             column = column * self.multiply[name]
@@ -227,7 +231,7 @@ class Cells:
             limits = numbers_of(bounds[1], self.spelling).dropna()
             if rule == "half":
                 below = bounds[0][limits.index].str.startswith(("<", "≤"))
-                limits = limits.where(~below.astype(bool), limits / 2)
+                limits = limits.where(~below.astype(bool), np.minimum(limits, limits / 2))
             found = found.astype(np.float64)
             found[limits.index] = np.nan if rule == "missing" else limits
             wrong[limits.index] = False

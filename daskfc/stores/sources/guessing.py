@@ -172,6 +172,8 @@ def _kind(guess: ColumnGuess, column: pd.Series, words: pd.Series, spelling: Spe
     if column.dtype.kind == "M":
         guess.kind = "date"
         return
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return
     if words.map(is_date).mean() >= _MOSTLY:  # first: 03.02.2025 is a number with groups of digits
         guess.kind = "date"
         _date_format(guess, words)
