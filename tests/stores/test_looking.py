@@ -221,6 +221,7 @@ def test_marks_are_those_that_it_was_written_with(tmp_path_factory, table, delim
         (["2,300", "8,5", "150"], {"decimal": ","}, 2.3, ""),
         (["1,025", "1,013", "1,030"], {"decimal": ","}, 1.025, "1,025 is read as 1.025"),
         (["1.025", "1.013", "1500"], {}, 1.025, "1.025 is read as 1.025"),
+        (["1.025", "1.013", "-9"], {}, 1.025, "1.025 is read as 1.025"),  # a code for no value
         (["01067", "80331", "50667"], {}, 1067, "some begin with 0"),
     ],
 )

@@ -33,6 +33,7 @@ _MOSTLY = 0.8  # ours: the share of a column's cells that decide what it is
 _MOST_WORDS = 50  # ours: different words of a column; more are free text
 _FEW = 5  # ours: whole numbers that may be codes of words
 _CODES = (-9, -99, -999, -9999, 9, 99, 999, 9999, 99999)
+_NO_VALUES = {"0", *map(str, _CODES)}
 _FORMATS = (
     *("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y"),
     *("%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"),
@@ -107,7 +108,8 @@ def guessed_marks(path: str) -> dict[str, Any]:
 def _groups(column: Sequence[str], mark: str) -> bool:
     """Return whether a mark groups digits: numbers of four digits and more have it, others not."""
     marked = [cell for cell in column if mark in cell and _DIGITS.fullmatch(cell)]
-    plain = [len(cell.lstrip("+-")) for cell in column if re.fullmatch(WHOLE, cell)]
+    whole = [cell for cell in column if re.fullmatch(WHOLE, cell) and cell not in _NO_VALUES]
+    plain = [len(cell.lstrip("+-")) for cell in whole]
     grouped = all(_GROUPS[mark].fullmatch(cell) and cell.lstrip("+-")[0] != "0" for cell in marked)
     return bool(marked and plain) and grouped and max(plain) <= 3
 
