@@ -18,7 +18,8 @@ def _codes(labels: ArrayLike, whose: str) -> Ints:
         )
     try:
         codes: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
-        unlike = bool(np.any(pd.isna(labels)))  # NumPy would make them a class
+        given = np.asarray(labels, dtype=object)  # of which NumPy would make words, and a class
+        unlike = bool(pd.isna(given).any())
     except TypeError:
         unlike = True
     if unlike:
