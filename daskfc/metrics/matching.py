@@ -1,6 +1,7 @@
 """The best one-to-one matching of predicted clusters with true classes."""
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
@@ -17,11 +18,15 @@ def _codes(labels: ArrayLike, whose: str) -> Ints:
         )
     try:
         codes: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
+        given = np.asarray(labels, dtype=object)  # of which NumPy would make words, and a class
+        unlike = bool(pd.isna(given).any())
     except TypeError:
+        unlike = True
+    if unlike:
         raise InvalidInput(
             f"the {whose} labels must be all numbers or all words; they are not of one kind. Fill "
             "in those that are missing, or leave their samples out."
-        ) from None
+        )
     return codes
 
 

@@ -1,6 +1,7 @@
 """Scores: values worked out by hand, scikit-learn, and laws."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,8 +124,16 @@ def test_unknown_metric_is_refused():
         all_metrics([0], [0], ["kapa"])
 
 
-@pytest.mark.parametrize("mixed", [[None, "a"], [1, "a", None]])
-def test_labels_of_two_kinds_are_refused(mixed):
-    values = np.array(mixed, dtype=object)
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([None, "a"], dtype=object),
+        np.array([1, "a", None], dtype=object),
+        np.array([1.0, np.nan]),
+        [np.nan, "a"],
+        pd.Series(["a", None], dtype="string"),
+    ],
+)
+def test_labels_of_two_kinds_and_missing_ones_are_refused(values):
     with pytest.raises(InvalidInput, match="true labels must be all numbers or all words"):
         all_metrics(values, np.zeros(len(values)))

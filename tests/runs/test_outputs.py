@@ -180,6 +180,8 @@ def test_classes_that_python_reads_as_one_number_are_not_one():
 def test_true_labels_join_on_words():
     parts = {"a": told([0, 1, 2], ["acute", "ckd", "healthy"]), "b": told([0, 1], ["ckd", "x"])}
     assert joined(parts).labels.tolist() == [0, 1, 2, 1, 3]
+    letters = {"a": told([0, 1], ["a", "A"]), "b": told([0], ["a"])}  # which one client has apart
+    assert joined(letters).labels.tolist() == [1, 0, 1]
     numbers = {"a": told([3, 1]), "b": told([1, 7])}
     assert joined(numbers).labels.tolist() == [3, 1, 1, 7]
 
@@ -197,6 +199,7 @@ def test_numbers_that_a_site_wrote_as_words_are_the_same_classes():
         ({"a": told([]), "b": told([])}, "clients 'a', 'b' lack true labels"),
         ({"a": told([0, 1]), "b": told([0], ["ckd"])}, "'a' are numbers and those of client 'b'"),
         ({"a": told([7]), "b": told([0], ["007"])}, "'a' are numbers and those of client 'b'"),
+        ({"a": told([0], ["Yes"]), "b": told([0], ["yes"])}, "of clients 'a', 'b' are words that"),
     ],
 )
 def test_why_there_are_no_scores(parts, why):

@@ -121,6 +121,11 @@ def clients(folder, make, **more):
         (lambda: np.arange(60.0).reshape(20, 3) / 7, {}, ["standardise"]),
         (lambda: np.arange(60).reshape(20, 3) % 9, {"dtype": "uint8"}, ["standardise"]),
         (lambda: np.arange(1000).reshape(20, 50) % 9, {"dtype": "uint8"}, []),
+        (  # 49 diagnoses and an age, and no pixels
+            lambda: np.arange(1000).reshape(20, 50) % 2,
+            {"feature_names": [*(f"dx{i}" for i in range(49)), "age"]},
+            ["standardise"],
+        ),
         (
             lambda: np.where(np.eye(20, 3) > 0, np.nan, np.arange(60.0).reshape(20, 3)),
             {"missing": "keep"},

@@ -51,6 +51,16 @@ def test_empty_lines_and_columns_are_left_out_and_counted(tmp_path):
     assert read(path, ids="patient", columns=["crp"])[1].tolist() == [[4.5], [1]]
 
 
+@pytest.mark.parametrize("other", [7, "A7"])
+def test_ids_of_more_digits_than_a_workbook_holds_are_refused(tmp_path, other):
+    """Whole numbers are fractions there, and 1234567890123456789 was read as ...7024."""
+    path = saved(tmp_path, data=[["id", "x"], [1234567890123456789, 1], [other, 2]])
+    with pytest.raises(StoreError, match="column 'id': words and ids must be text or whole"):
+        read(path, ids="id")
+    text = saved(tmp_path, data=[["id", "x"], ["1234567890123456789", 1], [other, 2]])
+    assert read(text, ids="id")[0].sample_ids.tolist() == ["1234567890123456789", str(other)]
+
+
 def test_the_sheet_is_named_where_there_are_several(tmp_path):
     path = saved(tmp_path, first=ROWS, second=[["a"], [7]], third=[])
     with pytest.raises(StoreError, match=r"cells are in first, second\. Name it by source.sheet"):

@@ -303,6 +303,22 @@ def test_a_gene_that_comes_twice_is_not_picked(tmp_path):
     assert read(tmp_path / "t.h5ad", columns=["g2"])[1].tolist() == [[0], [5]]
 
 
+@pytest.mark.parametrize("name", ["parquet", "feather"])
+def test_codes_that_a_file_keeps_as_categories_are_no_numbers(tmp_path, name):
+    """As those of a table at hand, which are words."""
+    table = pd.DataFrame({"ward": pd.Categorical([30, 1, 30]), "x": [1, 2, 3]})
+    path = tmp_path / f"t.{name}"
+    FORMATS[name][0](table, path)
+    with pytest.raises(StoreError, match=r"row 1, column 'ward': .* got a category\."):
+        read(path)
+    samples, rows = read(path, categorical=["ward"])
+    write_store("memory://wards", "a", table, overwrite=True)
+    store = ClientStore.open("memory://wards")
+    assert dict(samples.categories) == store.categories == {"ward": ("1", "30")}
+    assert rows.tolist() == store.rows(0, 3).tolist()
+    assert look_at(str(path)).keys["categorical"] == ["ward"]
+
+
 # -- looking ---------------------------------------------------------------------------------------
 
 

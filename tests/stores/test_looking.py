@@ -212,6 +212,30 @@ def test_marks_are_those_that_it_was_written_with(tmp_path_factory, table, delim
     assert found.get("header") is None
 
 
+@pytest.mark.parametrize(
+    ("cells", "marks", "read", "told"),
+    [
+        (["2,300", "850", "15,400"], {"thousands": ","}, 2300, "2,300 is read as 2300"),
+        (["2.300", "850", "15.400"], {"decimal": ",", "thousands": "."}, 2300, "2.300 is read as"),
+        (["2,300", "0,850", "15,400"], {"decimal": ","}, 2.3, ""),
+        (["2,300", "8,5", "150"], {"decimal": ","}, 2.3, ""),
+        (["1,025", "1,013", "1,030"], {"decimal": ","}, 1.025, "1,025 is read as 1.025"),
+        (["1.025", "1.013", "1500"], {}, 1.025, "1.025 is read as 1.025"),
+        (["1.025", "1.013", "-9"], {}, 1.025, "1.025 is read as 1.025"),  # a code for no value
+        (["01067", "80331", "50667"], {}, 1067, "some begin with 0"),
+    ],
+)
+def test_marks_before_three_digits_and_codes(tmp_path, cells, marks, read, told):
+    """Thousands were read as decimals: 2,300 was 2.3 beside 850."""
+    text = "\n".join(["x;age", *(f"{cell};{60 + i}" for i, cell in enumerate(cells))])
+    found = look_at(written(tmp_path, text))
+    keys = {key: found.keys[key] for key in ("decimal", "thousands") if key in found.keys}
+    assert keys == marks
+    assert next(open_source(SourceConfig(**found.keys)).blocks(1))[0, 0] == read
+    doubts = [doubt for doubt in found.columns[0].doubts if "alone" not in doubt]
+    assert [doubt.startswith(told) for doubt in doubts] == [True] * bool(told)
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_encodings(tmp_path, encoding):
     path = written(tmp_path, "größe,b\n1,2\n3,4\n", encoding=encoding)

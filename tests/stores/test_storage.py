@@ -5,10 +5,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+import zarr
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.runs.pipeline.parties import locate
 from daskfc.stores import ClientStore, Storage, append_samples, load_storage, write_store
+from daskfc.stores.sources import readers
 from daskfc.stores.store.clusters import write_clusters
 
 FILES = sorted((Path(__file__).parents[2] / "storage").glob("*.yaml"))
@@ -229,6 +231,29 @@ def test_ensure_ends_a_half_written_build():
         ClientStore.open(url)
     storage.ensure()
     storage.check()
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.zarr"])
+def test_a_number_that_was_corrected_is_noticed(tmp_path, monkeypatch, name):
+    """Far from the ends of a file, by one of as many digits: the old store was used."""
+    monkeypatch.setattr(readers, "_EDGE", 16)
+    rows = np.full((99, 1), 1001, dtype=np.int16)
+    clients = {"a": {"source": {"path": str(tmp_path / name)}}}
+    storage = load_storage({"clients": clients, "root": str(tmp_path / "stores")})
+
+    def written():
+        if name == "t.zarr":
+            whole = zarr.create_array(tmp_path / name, data=rows, compressors=None, overwrite=True)
+            return whole.nbytes
+        return (tmp_path / name).write_text("x\n" + "\n".join(map(str, rows[:, 0].tolist())))
+
+    size = written()
+    storage.ensure()
+    storage.ensure()
+    rows[50] = 1002
+    assert written() == size
+    with pytest.raises(StoreError, match="made from an earlier version of the source"):
+        storage.ensure()
 
 
 def test_a_changed_source_is_noticed(tmp_path):

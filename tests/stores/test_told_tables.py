@@ -117,6 +117,14 @@ def test_limits_of_detection(tmp_path, rule, rows, size):
     np.testing.assert_array_equal(read(samples, size), rows)
 
 
+def test_half_of_a_limit_below_0_is_not_above_it(tmp_path):
+    """As of base excess, or logarithms: half of -4 is no value below it."""
+    assert read(opened(tmp_path, "x,y\n<-4,1\n<4,2\n", censored="half"), 9).tolist() == [
+        [-4, 1],
+        [2, 2],
+    ]
+
+
 def test_limits_are_refused_where_no_rule_is_given(tmp_path):
     text = LIMITS.replace("30", SECRET)
     match = r"line 2, column 'crp': .* got a limit in place of a number\. Set source.censored"

@@ -97,8 +97,27 @@ def joined(parts: Mapping[str, EvaluationLabels]) -> Truth:
             f"the true labels of {_clients(numbers)} are numbers and those of {_clients(named)} "
             "words. Write one of the stores again with labels as the other has them.",
         )
+    if alike := _differ_in_case(dict(zip(words, told, strict=True))):
+        return Truth(
+            None,
+            f"the true labels of {_clients(alike)} are words that differ in case alone, and no "
+            "client has both. Write one of the stores again with labels as the others have them.",
+        )
     classes, labels = np.unique(every, return_inverse=True)
     return Truth(labels.astype(np.int64), classes=tuple(classes.tolist()))
+
+
+def _differ_in_case(words: Mapping[str, np.ndarray]) -> list[str]:
+    """Return clients that write one word in several ways, each in one of them; none if none do."""
+    owners: dict[str, dict[str, list[str]]] = {}
+    for name, own in words.items():
+        for word in np.unique(own).tolist():
+            owners.setdefault(word.casefold(), {}).setdefault(word, []).append(name)
+    for spelt in owners.values():
+        clients = [name for own in spelt.values() for name in own]
+        if len(spelt) > 1 and len(set(clients)) == len(clients):
+            return sorted(clients)
+    return []
 
 
 def _clients(names: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ Learns = Literal["distances", "sums", "nothing"]
 
 _MANY = 200_000  # ours: from as many samples on, landmarks take the place of all distances
 _MOST_OF_TREE = 50_000  # ours: HDBSCAN reads a graph from there on, see `docs/guides/choosing.md`
-_PIXELS = 50  # ours: as many columns of small whole numbers, without words, have one unit
+_PIXELS = 50  # ours: as many columns of bytes that differ by numbers in their names have one unit
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,10 @@ def _facts_of(stores: Mapping[str, ClientStore], n_clusters: int | None) -> _Fac
     graph = split == "columns" and all(store.has_graph for store in stores.values())
     scaled = any(store.scaling for store in stores.values())
     pixels = all(
-        store.dtype.name == "uint8" and store.n_features >= _PIXELS and not store.categories
+        store.dtype.name == "uint8"
+        and store.n_features >= _PIXELS
+        and not store.categories
+        and len({re.sub("[0-9]+", "", name) for name in store.feature_names}) == 1
         for store in stores.values()
     )
     if not (pixels or scaled or graph):

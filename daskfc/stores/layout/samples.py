@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from daskfc.errors import DaskfcError, StoreError
@@ -189,9 +190,7 @@ def encode_labels(values: Any, where: str) -> tuple[np.ndarray, tuple[str, ...] 
 
 def _missing(array: np.ndarray) -> int:
     """Return how many entries are None or NaN."""
-    if array.dtype.kind == "O":
-        return sum(value is None or value != value for value in array)  # NaN is not itself
-    return int((array != array).sum())
+    return int(pd.isna(array).sum())
 
 
 def ids_as_text(values: Any, where: str) -> np.ndarray:

@@ -115,6 +115,10 @@ class Cells:
         elif name in self.dates:
             column = self._days(_without_gaps(column), start)
         elif not pd.api.types.is_numeric_dtype(column.dtype):
+            if isinstance(column.dtype, pd.CategoricalDtype):  # also of numbers, as codes
+                rule = "features must be numeric; got a category"
+                way_out = "Name the column in source.categorical, or write it as numbers."
+                self._check(column, column.notna(), start, rule, way_out)
             column = self._read(_without_gaps(column), start)
         if name in self.multiply:
             column = column * self.multiply[name]
@@ -230,7 +234,7 @@ class Cells:
             limits = numbers_of(bounds[1], self.spelling).dropna()
             if rule == "half":
                 below = bounds[0][limits.index].str.startswith(("<", "≤"))
-                limits = limits.where(~below.astype(bool), limits / 2)
+                limits = limits.where(~below.astype(bool), np.minimum(limits, limits / 2))
             found = found.astype(np.float64)
             found[limits.index] = np.nan if rule == "missing" else limits
             wrong[limits.index] = False
@@ -342,6 +346,8 @@ def _spelt(column: pd.Series, spelling: Spelling) -> pd.Series:
 
 def check_digits(column: pd.Series, where: str) -> None:
     """Raise for words that were read as float64 and may have lost their last digits."""
+    if column.dtype == object:  # words, with numbers among them
+        column = column[[isinstance(cell, float) for cell in column]].astype(np.float64)
     if column.dtype.kind == "f" and (column.abs() >= _LARGEST).any():
         raise StoreError(
             f"{where}: words and ids must be text or whole numbers; got numbers with more than 15 "

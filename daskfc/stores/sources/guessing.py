@@ -9,22 +9,31 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 import fsspec
 import pandas as pd
 
 from daskfc.stores.layout.spelling import Spelling
-from daskfc.stores.sources.cells import GAPS, as_text, is_bound, is_date, is_gap, numbers_of
+from daskfc.stores.sources.cells import (
+    GAPS,
+    WHOLE,
+    as_text,
+    is_bound,
+    is_date,
+    is_gap,
+    numbers_of,
+)
 
 _BYTES, _LINES = 2**20, 500  # ours: what the marks are guessed from
 _MOSTLY = 0.8  # ours: the share of a column's cells that decide what it is
 _MOST_WORDS = 50  # ours: different words of a column; more are free text
 _FEW = 5  # ours: whole numbers that may be codes of words
 _CODES = (-9, -99, -999, -9999, 9, 99, 999, 9999, 99999)
+_NO_VALUES = {"0", *map(str, _CODES)}
 _FORMATS = (
     *("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y"),
     *("%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"),
@@ -38,6 +47,8 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+(\.\d{3})*,\d+")
 _DECIMAL_POINT = re.compile(r"[+-]?\d+(,\d{3})*\.\d+")
 _GROUPS = {mark: re.compile(rf"[+-]?\d{{1,3}}([{mark}]\d{{3}})+([.,]\d+)?") for mark in ".,'"}
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
+_DIGITS = re.compile(r"[+-]?\d[\d.,]*")
+_ONE_GROUP = r"[+-]?[1-9]\d{0,2}[.,]\d{3}"  # a number, or one a thousand times as large
 
 
 @dataclass
@@ -73,16 +84,34 @@ def guessed_marks(path: str) -> dict[str, Any]:
         found["delimiter"] = delimiter
     if rows and all(_NUMBER.fullmatch(cell.strip()) for cell in rows[0]):
         found["header"] = False
-    cells = [cell.strip() for row in rows[1:] for cell in row]
-    commas = sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in cells)
-    points = sum(bool(_DECIMAL_POINT.fullmatch(cell)) for cell in cells)
+    columns = [[cell.strip() for cell in own] for own in zip_longest(*rows[1:], fillvalue="")]
+    cells = [cell for own in columns for cell in own]
+    commas, points = (
+        sum(
+            bool(decimal.fullmatch(cell))
+            for own in columns
+            if not _groups(own, mark)
+            for cell in own
+        )
+        for mark, decimal in ((",", _DECIMAL_COMMA), (".", _DECIMAL_POINT))
+    )
     grouped = {mark: any(own.fullmatch(cell) for cell in cells) for mark, own in _GROUPS.items()}
-    if delimiter != "," and commas > points:
+    by_points = points == 0 and any(_groups(own, ".") for own in columns)
+    if delimiter != "," and (commas > points or by_points):
         found["decimal"] = ","
     mark = "." if "decimal" in found else ","
     if (mark != delimiter and grouped[mark]) or grouped["'"]:
         found["thousands"] = "'" if grouped["'"] else mark
     return found
+
+
+def _groups(column: Sequence[str], mark: str) -> bool:
+    """Return whether a mark groups digits: numbers of four digits and more have it, others not."""
+    marked = [cell for cell in column if mark in cell and _DIGITS.fullmatch(cell)]
+    whole = [cell for cell in column if re.fullmatch(WHOLE, cell) and cell not in _NO_VALUES]
+    plain = [len(cell.lstrip("+-")) for cell in whole]
+    grouped = all(_GROUPS[mark].fullmatch(cell) and cell.lstrip("+-")[0] != "0" for cell in marked)
+    return bool(marked and plain) and grouped and max(plain) <= 3
 
 
 def _rows_of(text: str, delimiter: str) -> list[list[str]]:
@@ -145,6 +174,8 @@ def _kind(guess: ColumnGuess, column: pd.Series, words: pd.Series, spelling: Spe
     if column.dtype.kind == "M":
         guess.kind = "date"
         return
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return
     if words.map(is_date).mean() >= _MOSTLY:  # first: 03.02.2025 is a number with groups of digits
         guess.kind = "date"
         _date_format(guess, words)
@@ -155,6 +186,7 @@ def _kind(guess: ColumnGuess, column: pd.Series, words: pd.Series, spelling: Spe
     if share >= _MOSTLY and numbers.notna().any():
         guess.kind, guess.censored = "number", bool(bounds.any())
         _doubt_numbers(guess, numbers.dropna())
+        _doubt_spelling(guess, words, numbers)
     elif words.nunique() > min(_MOST_WORDS, max(2, len(words) // 2)):
         guess.kind = "text"
 
@@ -179,6 +211,20 @@ def _doubt_numbers(guess: ColumnGuess, numbers: pd.Series) -> None:
         told = ", ".join(f"{value:g}" for value in values)
         guess.doubts.append(
             f"it holds {told} alone; name it in source.categorical if these are codes"
+        )
+
+
+def _doubt_spelling(guess: ColumnGuess, words: pd.Series, numbers: pd.Series) -> None:
+    """Add doubts on how numbers are written: a mark before three digits, and codes such as 007."""
+    marked = words[words.str.contains("[.,]")]
+    if len(marked) and marked.str.fullmatch(_ONE_GROUP).all():
+        guess.doubts.append(
+            f"{marked.iloc[0]} is read as {numbers[marked.index[0]]:g}; set source.decimal and "
+            "source.thousands if that is wrong"
+        )
+    if words.str.fullmatch(r"0\d+").any():
+        guess.doubts.append(
+            "some begin with 0, as codes do; name it in source.categorical if these are codes"
         )
 
 

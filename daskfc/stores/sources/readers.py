@@ -14,7 +14,13 @@ from daskfc.plugins import with_plugins
 from daskfc.stores.dealing.config import SourceConfig
 from daskfc.stores.dealing.scaling import rescaled
 from daskfc.stores.layout.graph import neighbour_graph
-from daskfc.stores.layout.locations import expand, filesystem, matching_files, resolve_url
+from daskfc.stores.layout.locations import (
+    expand,
+    filesystem,
+    local_path,
+    matching_files,
+    resolve_url,
+)
 from daskfc.stores.layout.samples import Samples, reading, stacked
 from daskfc.stores.sources.formats.bundled import Bundled
 from daskfc.stores.sources.formats.h5ad import H5ad
@@ -70,6 +76,7 @@ def _is_source(value: Any) -> bool:
 _SHARED_KEYS = {"dataset", "path", "format", "scale", "scaling", "subsample", "graph"}
 _KEYS_OF_VIEWS = {"views", "labels", "scale", "scaling", "subsample"}
 _COMPRESSED = (".gz", ".bz2", ".xz")
+_EDGE = 1 << 20  # bytes of a file that is elsewhere
 
 
 def format_of(source: SourceConfig) -> str:
@@ -257,10 +264,11 @@ def _open_views(source: SourceConfig) -> Samples:
 
 
 def fingerprint(source: SourceConfig) -> str | None:
-    """Return a digest of a source's files that notices a change without reading them whole.
+    """Return a digest of a source's files, by which a change of them is noticed.
 
-    SHA-256 of size, first and last mebibyte of every file, or of a folder's file names and sizes;
-    None for bundled sets and when a file is gone, empty for a database, which may change unseen.
+    SHA-256 of what files on this machine hold, and elsewhere of their sizes, and of the first and
+    last mebibyte of those that are no folder; None for bundled sets and when a file is gone, empty
+    for a database, which may change unseen.
     """
     if source.uri is not None:
         return ""
@@ -268,20 +276,32 @@ def fingerprint(source: SourceConfig) -> str | None:
         return None
     digest = hashlib.sha256()
     for path in _files(source):
-        fs, inner = filesystem(resolve_url(expand(path)))
+        url = resolve_url(expand(path))
+        fs, inner = filesystem(url)
+        here = local_path(url) is not None
         with reading(path, "a file"):
             if not fs.exists(inner):
                 return None
             if fs.isdir(inner):
                 for key, info in sorted(fs.find(inner, detail=True).items()):
                     digest.update(f"{str(key)[len(inner) :]}:{info['size']};".encode())
+                    if here:
+                        digest.update(_content(key))
                 continue
             size = int(fs.size(inner))
             digest.update(f"{size};".encode())
-            edge = min(size, 2**20)
+            edge = min(size, _EDGE)
             digest.update(fs.read_block(inner, 0, edge))
             digest.update(fs.read_block(inner, size - edge, edge))
+            if here and size > 2 * edge:
+                digest.update(_content(inner))
     return digest.hexdigest()
+
+
+def _content(path: str) -> bytes:
+    """Return the SHA-256 of a file on this machine."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def _files(source: SourceConfig) -> list[str]:

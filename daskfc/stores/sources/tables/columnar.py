@@ -84,6 +84,10 @@ def _frame(batch: Any) -> pd.DataFrame:
         kind = str(column.type)
         if column.null_count and kind.removeprefix("u") in ("int8", "int16", "int32", "int64"):
             frame.isetitem(i, with_gaps(kind).__from_arrow__(column))
+    for told in (batch.schema.pandas_metadata or {}).get("columns", ()):
+        name = told["name"]
+        if told["pandas_type"] == "categorical" and name in frame:  # parquet has its numbers
+            frame[name] = frame[name].astype("category")
     return frame
 
 

@@ -1,5 +1,7 @@
 """Excel and OpenDocument: one sheet of a workbook, whose first line with cells names columns."""
 
+from typing import Any
+
 import fsspec
 import pandas as pd
 
@@ -47,10 +49,16 @@ class Excel(Table):
         return _table(name, cells.dropna(how="all"))
 
 
+def _as_held(cell: Any) -> Any:
+    """Return whole numbers of more digits than a workbook holds as the fractions that they are."""
+    return float(cell) if isinstance(cell, int) and abs(cell) >= 2**53 else cell
+
+
 def _table(sheet: str, cells: pd.DataFrame) -> Held:
     """Return the rows below the names of columns, each column of one type if it has one."""
     used = cells.dropna(axis=1, how="all")
     names = ["" if pd.isna(name) else str(name) for name in used.iloc[0]]
     rows = used.iloc[1:].set_axis(names, axis=1)
     places = [f"row {row + 1} of sheet {sheet!r}" for row in rows.index]
+    rows = rows.map(_as_held)
     return Held(rows.reset_index(drop=True).infer_objects(), places)

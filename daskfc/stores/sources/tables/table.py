@@ -376,13 +376,13 @@ def _side_columns(side: pd.DataFrame, source: SourceConfig) -> tuple[Any, ...]:
         labels, classes = encode_labels(values, f"{source.file}:{source.labels}")
     if source.ids is not None:
         column = side[source.ids]
+        check_digits(column, f"{source.file}: column {source.ids!r}")
         named = as_ids(column)
         missing = int(named.isna().sum())
         if missing:
             raise StoreError(
                 f"{source.file}: {missing} samples have no id in column {source.ids!r}."
             )
-        check_digits(column, f"{source.file}: column {source.ids!r}")
         ids = named.to_numpy().astype(str)
     return labels, classes, ids
 
@@ -394,7 +394,7 @@ def _words(values: pd.Series) -> np.ndarray:
         whole = [int(word) for word in text]
         if all(abs(one) < 1 << 63 for one in whole):
             return np.array(whole, dtype=np.int64)
-    numbers = pd.to_numeric(values, errors="coerce")
-    if numbers.notna().eq(values.notna()).all():
+    numbers = pd.to_numeric(text, errors="coerce")
+    if numbers.notna().eq(text.notna()).all():
         return numbers.to_numpy(dtype=np.float64)
-    return values.to_numpy(dtype=object)
+    return text.to_numpy(dtype=object)
