@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from daskfc.errors import EgressRefused, OverflowRefused, PolicyRefused, PrivacyError
+from daskfc.federation.party.once import OnceOnly
 from daskfc.federation.party.options import PartyOptions, RunSettings
-from daskfc.federation.party.site_rules import FAILURES, OnceOnly, PartyRules
+from daskfc.federation.party.site_rules import FAILURES, PartyRules
 from daskfc.privacy import noise_multiplier
 from daskfc.protocols.omnifc import scores
 from daskfc.site import Policy, RunRequest, SiteState

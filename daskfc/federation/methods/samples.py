@@ -202,18 +202,21 @@ def labels_of_client(
     return ClientLabels(np.asarray(labels, dtype=np.int64)[positions[client]])
 
 
-def _with_ids(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
+def _with_ids(data: ClientStore, labels: np.ndarray, site: SiteRules) -> LabelledSamples:
+    site.check_labels(data, labels)
     return LabelledSamples(np.asarray(labels, dtype=np.int64), *text_arrays(data.sample_ids()))
 
 
-def labelled_samples(data: ClientStore, labels: ClientLabels) -> LabelledSamples:
+def labelled_samples(
+    data: ClientStore, labels: ClientLabels, site: SiteRules = FREE
+) -> LabelledSamples:
     """Put a client's sample ids beside the labels that the server sent."""
-    return _with_ids(data, labels.labels)
+    return _with_ids(data, labels.labels, site)
 
 
-def own_labels(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
+def own_labels(data: ClientStore, labels: np.ndarray, site: SiteRules = FREE) -> LabelledSamples:
     """Put a client's sample ids beside labels that it computed itself."""
-    return _with_ids(data, labels)
+    return _with_ids(data, labels, site)
 
 
 def opened(
@@ -224,11 +227,11 @@ def opened(
     return as_prepared(ClientStore.open(url))
 
 
-def labelled_new(new: ClientStore, labels: ClientLabels) -> LabelledSamples:
+def labelled_new(new: ClientStore, labels: ClientLabels, site: SiteRules = FREE) -> LabelledSamples:
     """Put the ids of new samples beside the labels that the server sent."""
-    return _with_ids(new, labels.labels)
+    return _with_ids(new, labels.labels, site)
 
 
-def own_new_labels(new: ClientStore, labels: np.ndarray) -> LabelledSamples:
+def own_new_labels(new: ClientStore, labels: np.ndarray, site: SiteRules = FREE) -> LabelledSamples:
     """Put the ids of new samples beside labels that their client computed itself."""
-    return _with_ids(new, labels)
+    return _with_ids(new, labels, site)

@@ -62,6 +62,15 @@ class PreparedStore(ClientStore):
                 return True
         return False
 
+    def words_there(self) -> set[tuple[str, str]]:
+        """Return the words that samples have, each with its column."""
+        found = set[tuple[str, str]]()
+        for _, rows in self.blocks():
+            for name, column in zip(self.feature_names, rows.T, strict=True):
+                own = np.unique(column[~np.isnan(column)]) if name in self.categories else ()
+                found.update((name, self.categories[name][int(number)]) for number in own)
+        return found
+
     @property
     def columns(self) -> Columns:
         """The columns as the steps so far made them."""
