@@ -12,23 +12,57 @@ import pytest
 from daskfc.clustering import make_clusterer
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation import PerClient
+from daskfc.federation.driver.agreement import KeyOffer
 from daskfc.federation.messages.texts import texts_in
+from daskfc.federation.messages.wire_format import Reader, encode
+from daskfc.federation.methods.sample_keys import digest_key
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import PartyRules
+from daskfc.federation.steps.handles import Slot
 from daskfc.federation.steps.rules import Announced, broken_rule
+from daskfc.federation.steps.uses import identity, uses_of
+from daskfc.protocols.fk_kmeans.messages import Eigenpairs
+from daskfc.protocols.fk_kmeans.party import iterate
+from daskfc.protocols.kcagc.messages import Intersections
+from daskfc.protocols.kcagc.party import measure
 from daskfc.protocols.omnifc.clusters import cluster
 from daskfc.secure.kmeans import KMeansPlan, coreset
 from daskfc.secure.kmeans import on_sums as sums
 from daskfc.secure.prepare import words
-from daskfc.secure.prepare.messages import HashKey
+from daskfc.secure.prepare.messages import HashKey, NarrowedRanges
+from daskfc.secure.prepare.quantiles import histograms
+from daskfc.secure.profiles.messages import WithheldCells
+from daskfc.secure.profiles.steps import cluster_sums
 from daskfc.secure.sums import PlainSum, Total
 from daskfc.site import BETWEEN_SITES, Policy
+from daskfc.site.approved import Protocol
 from daskfc.stores import ClientStore, write_store
 from tests.attacks.conftest import ROWS
 from tests.secure.announced import Announced as RunOf
 from tests.secure.kmeans.here import Here
 
 BOUND = 2.0**18  # of all sums of squares of ROWS
+
+
+def test_what_a_party_sends_is_not_made_by_the_submitter():
+    """Ranges of its own told how many samples have which value; keys of its own, whose ids."""
+    made = {
+        histograms: ("preparation", "ranges", NarrowedRanges(np.zeros((2, 3), np.uint64), 56)),
+        cluster_sums: ("profiles", "withheld", WithheldCells(np.zeros((2, 2), np.uint8))),
+        measure: ("kCAGC", "nodes", Intersections(np.arange(3), np.ones(3))),
+        digest_key: ("OmniFC", "offer", {"a": KeyOffer(np.zeros(32, np.uint8))}),
+        iterate: (
+            "FederatedKernelKMeans",
+            "past",
+            [Slot(0), Eigenpairs(np.zeros(1), np.zeros((1, 1)), 0.0, 1, 0)],
+        ),
+    }
+    for step, (method, argument, value) in made.items():
+        asked = {"made_by": [identity(Eigenpairs)], "at": "client", "read": None}
+        for given, message in ((value, True), ([] if isinstance(value, list) else None, False)):
+            (use,) = uses_of(step, {argument: Reader().decode(encode(given))}, **asked)
+            said = Protocol.of(method).refusal(use, {"noised": False, "noise": None})
+            assert (said is not None and "message of no party" in said.sentence) == message
 
 
 def rules_of(folder, request, **policy):

@@ -308,6 +308,19 @@ def test_sums_of_one_data_set_differ_by_as_many_clients_as_the_policy_says(rules
     told(rules(policy), data_set="beer").check_members("abcdef")
 
 
+def test_clients_that_may_leave_a_sum_count_as_if_they_did(rules):
+    """Who holds no masks knows who was named, and not whose arrays are in a sum."""
+    one = told(rules(Policy(maskers={"differ_by": 2})))
+    one.check_members("abcdefgh", 3)
+    one.check_members("abcdefgh", 2)  # others hold the masks of the same clients, and compare them
+    for members, may_leave in (("abcdef", 1), ("abcdefgh" + "ij", 1), ("abcdef", 0)):
+        with refused("maskers.differ_by"):
+            one.check_members(members, may_leave)
+    one.check_members("abc", 0)
+    told(rules(Policy(), store="/other"), data_set="b").check_members("abcdefg", 2)
+    told(rules(Policy(), store="/other"), data_set="b").check_members("abcdefgh", 2)
+
+
 def test_clients_of_sums_are_remembered_before_a_policy_asks(rules):
     told(rules(Policy())).check_members("abc")
     told(rules(Policy())).check_members("ab")

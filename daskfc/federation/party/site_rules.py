@@ -40,6 +40,13 @@ logger = logging.getLogger("daskfc.party")
 _WORDS = "words that enough samples share"
 
 
+def _named(content: str) -> tuple[frozenset[str], int]:
+    """Return the clients of an earlier sum, and how many of them may have left."""
+    told = json.loads(content)
+    names, left = told if told and isinstance(told[0], list) else (told, 0)
+    return frozenset(names), left
+
+
 def _word(so_far: Sequence[Mapping[str, Any]], column: str, word: str) -> str:
     return json.dumps([list(so_far), column, word], sort_keys=True, default=str)
 
@@ -54,7 +61,7 @@ class SiteRules:
     def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
         """Refuse a masked sum of too few clients; see `Policy.check_maskers`."""
 
-    def check_members(self, members: Iterable[str]) -> None:
+    def check_members(self, members: Iterable[str], may_leave: int = 0) -> None:
         """Refuse a masked sum of nearly the same clients as one before."""
 
     def check_one_set(self, members: Iterable[str]) -> None:
@@ -264,20 +271,27 @@ class PartyRules(SiteRules):
         if lacking and not self.composes:
             self.refuse(Refusal("steps", f"shares of {', '.join(lacking)} are left out."))
 
-    def check_members(self, members: Iterable[str]) -> None:
-        """Refuse a sum whose clients differ from an earlier one's by under ``differ_by``."""
+    def check_members(self, members: Iterable[str], may_leave: int = 0) -> None:
+        """Refuse a sum whose clients differ from an earlier one's by under ``differ_by``.
+
+        Of those that were named so many may leave, who are known to others alone.
+        """
         now, least = frozenset(members), self.policy.maskers.differ_by
 
         def refusal(before: tuple[str, ...]) -> Refusal | None:
-            for apart in (now ^ set(json.loads(one)) for one in before):
-                if len(apart) < least:
+            for named, left in map(_named, before):
+                apart = now ^ named
+                if apart and len(apart) - left - may_leave < least > 1:
                     told = f"a sum would differ from one before by {', '.join(sorted(apart))} alone"
+                    told += ", or less where clients leave" * (left + may_leave > 0)
                     return Refusal("maskers.differ_by", f"{told}; the policy asks for {least}.")
             return None
 
         # Sets are remembered whatever the policy says, so that a stricter one later knows them.
         if self._options.store is not None and self._remembers:
-            self._hold("members", self.data_set, json.dumps(sorted(now)), refusal)
+            content: list[Any] = sorted(now)
+            content = [content, may_leave] if may_leave else content
+            self._hold("members", self.data_set, json.dumps(content), refusal)
 
     def check_one_set(self, members: Iterable[str]) -> None:
         """See `SiteRules`; counts over some clients say nothing of sums over others.

@@ -289,7 +289,7 @@ def agreed(
         )
     site.check_maskers(len(members), threshold)
     if party not in those:  # these hold whom they open
-        site.check_members(members)
+        site.check_members(members, len(members) - threshold)
     own = KeyPair(secret.derive("aggregators"))
     keys = {
         name: own.shared(message.keys.tobytes(), "shares")
