@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import threading
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
