@@ -28,8 +28,9 @@ from daskfc.protocols.kcagc.party import measure
 from daskfc.protocols.omnifc.clusters import cluster
 from daskfc.secure.kmeans import KMeansPlan, coreset
 from daskfc.secure.kmeans import on_sums as sums
-from daskfc.secure.prepare import words
-from daskfc.secure.prepare.messages import HashKey, NarrowedRanges
+from daskfc.secure.prepare import steps, words
+from daskfc.secure.prepare.declared import Declared, noisy_scales
+from daskfc.secure.prepare.messages import CommonMagnitudes, FittedMeans, HashKey, NarrowedRanges
 from daskfc.secure.prepare.quantiles import histograms
 from daskfc.secure.profiles.messages import WithheldCells
 from daskfc.secure.profiles.steps import cluster_sums
@@ -245,6 +246,23 @@ def test_sums_of_a_column_are_of_words_that_enough_samples_share(cities):
             site.check_listed(data, [*before, {"step": "categories", "words": {"city": words_}}])
     free = rules_of(data.url, {"package": "ours", "method": "theirs"}, packages="any")
     free.check_listed(data, [{"step": "categories", "words": {"city": ["Aachen"]}}])
+
+
+def test_sums_of_columns_are_told_by_the_step_that_counts_their_values():
+    """A submitter had the server tell the sum of a column with one value as a noisy one."""
+    magnitudes = CommonMagnitudes(np.zeros(2, np.int16))
+    total = Total(np.array([[7.5, 9.0], [1.0, 9.0], [1.0, 3.0]]), 0.0, ("a", "b"))
+    assert np.isnan(steps.means_of(total, magnitudes, RunOf(BETWEEN_SITES)).means[0])
+    declared = Declared((0.0, 0.0), (1.0, 1.0), 1.0)
+    for told in (
+        lambda: noisy_scales(total, declared, 10**9),
+        lambda: steps.scales_of(total, FittedMeans(np.zeros(2)), magnitudes, ["", ""]),
+        lambda: steps.row_lengths(total),
+        lambda: steps.sample_total(total),
+        lambda: steps.zero_total(total),
+    ):
+        with pytest.raises(PrivacyError, match="of which it tells nothing"):
+            told()
 
 
 LOG = {"step": "log"}
