@@ -406,7 +406,7 @@ class Counted(PartyRules):
         self.__dict__.update(rules_of(folder).__dict__)
         self.members = []
 
-    def check_members(self, members):
+    def check_members(self, members, may_leave=0):
         self.members.append(tuple(members))
 
 
