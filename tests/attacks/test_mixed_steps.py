@@ -178,12 +178,13 @@ def test_a_start_labels_once_with_no_more_clusters_than_announced(tmp_path):
     store = SimpleNamespace(digest="of the rows")
     rules = rules_of(tmp_path, {"method": "OmniFC", "parameters": {"n_clusters": 3}})
     with pytest.raises(PolicyRefused, match="by its rule 'steps'"):
-        rules.check_labels(store, np.arange(4))
+        rules.check_labels(store, np.arange(4), "own")
     for _ in range(2):
-        rules.check_labels(store, np.array([0, 1, 2, 0]))
-    rules.check_labels(SimpleNamespace(digest="of others"), np.array([0, 0]))
+        rules.check_labels(store, np.array([0, 1, 2, 0]), "own")
+    rules.check_labels(SimpleNamespace(digest="of others"), np.array([0, 0]), "own")
+    rules.check_labels(store, np.array([0, 1, 1, 0]), "new")
     with pytest.raises(PrivacyError, match="were used for another content"):
-        rules.check_labels(store, np.array([0, 1, 1, 0]))
+        rules.check_labels(store, np.array([0, 1, 1, 0]), "own")
     asked = Announced({"clusterer": {"dbscan": {"eps": 1.0}}})
     for eps, broken in (
         (1.0, None),

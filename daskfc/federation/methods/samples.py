@@ -202,8 +202,13 @@ def labels_of_client(
     return ClientLabels(np.asarray(labels, dtype=np.int64)[positions[client]])
 
 
-def _with_ids(data: ClientStore, labels: np.ndarray, site: SiteRules) -> LabelledSamples:
-    site.check_labels(data, labels)
+_OF_NEW = "labels of new samples"  # of a client's own again they may differ from those of the fit
+
+
+def _with_ids(
+    data: ClientStore, labels: np.ndarray, site: SiteRules, use: str = "labels of samples"
+) -> LabelledSamples:
+    site.check_labels(data, labels, use)
     return LabelledSamples(np.asarray(labels, dtype=np.int64), *text_arrays(data.sample_ids()))
 
 
@@ -229,9 +234,9 @@ def opened(
 
 def labelled_new(new: ClientStore, labels: ClientLabels, site: SiteRules = FREE) -> LabelledSamples:
     """Put the ids of new samples beside the labels that the server sent."""
-    return _with_ids(new, labels.labels, site)
+    return _with_ids(new, labels.labels, site, _OF_NEW)
 
 
 def own_new_labels(new: ClientStore, labels: np.ndarray, site: SiteRules = FREE) -> LabelledSamples:
     """Put the ids of new samples beside labels that their client computed itself."""
-    return _with_ids(new, labels, site)
+    return _with_ids(new, labels, site, _OF_NEW)

@@ -89,7 +89,7 @@ class SiteRules:
     def share_word(self, so_far: Sequence[Mapping[str, Any]], column: str, word: str) -> None:
         """Note a word that enough samples share, of samples that are prepared so."""
 
-    def check_labels(self, store: "ClientStore", labels: np.ndarray) -> None:
+    def check_labels(self, store: "ClientStore", labels: np.ndarray, use: str) -> None:
         """Refuse labels of more clusters than announced, or a second labelling of a store."""
 
     def hold_one(self, use: str, tag: str, content: bytes) -> None:
@@ -230,7 +230,7 @@ class PartyRules(SiteRules):
             told = b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)
             self._once.hold_few("models for labels", told, 1)
 
-    def check_labels(self, store: "ClientStore", labels: np.ndarray) -> None:
+    def check_labels(self, store: "ClientStore", labels: np.ndarray, use: str) -> None:
         """See `SiteRules`; many labellings tell who is near whom."""
         if self.composes:
             return
@@ -238,7 +238,7 @@ class PartyRules(SiteRules):
         if isinstance(most, int) and asked > most:
             told = f"labels of {asked} clusters; {self._method} was announced with {most}."
             self.refuse(Refusal("steps", told))
-        self._once.hold("labels of samples", store.digest, labels.tobytes())
+        self._once.hold(use, store.digest, labels.tobytes())
 
     def hold_one(self, use: str, tag: str, content: bytes) -> None:
         """See `SiteRules`; whoever may compose steps may also fit several times in a start."""
