@@ -67,8 +67,9 @@ class PreparedStore(ClientStore):
         found = set[tuple[str, str]]()
         for _, rows in self.blocks():
             for name, column in zip(self.feature_names, rows.T, strict=True):
-                own = np.unique(column[~np.isnan(column)]) if name in self.categories else ()
-                found.update((name, self.categories[name][int(number)]) for number in own)
+                if words := self.categories.get(name):
+                    own = np.unique(column[~np.isnan(column)]).tolist()
+                    found.update((name, words[int(number)]) for number in own)
         return found
 
     @property
