@@ -19,6 +19,9 @@ PLACE, ROUTE, WHERE = "at", "sends", "where"
 """Keys of a step besides its arguments: the party's role, which way its messages go, and what all
 of its entries need."""
 
+TO_EACH = " (to each)"
+"""Behind what each client gets its own of, so that masks do not hold clients to the same of it."""
+
 _FOLDER = "protocols"
 _GIVEN, _NO_CLAIM = "given", "given without delta"
 _NOISE = "noise"  # the parameter of methods, and the argument of steps, that a policy may require
@@ -30,7 +33,7 @@ class StepUse:
 
     "(made before)" after a name means that its kept result is sent. `takes` has each argument's
     sources: steps of the same party, message classes, "caller" for the submitter's values, and
-    functions that these name.
+    functions that these name; `messages` has the classes of messages that the submitter made.
     """
 
     step: str
@@ -40,6 +43,7 @@ class StepUse:
     left_out: frozenset[str] = frozenset()
     function: Callable[..., Any] | None = None
     given: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    messages: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def parts(self) -> Iterable[tuple[str, str]]:
         """Return what must be approved: pairs of a key of the step's entry, and a value there."""
@@ -81,6 +85,11 @@ class Protocol:
         if _NOISE in use.left_out and parameters.get(_NOISE) is not None:
             told = f"step {use.step} is asked for without the noise that was announced."
             return Refusal("steps", told)
+        for key, made in use.messages.items():
+            # "caller" is there for None: what a party sends would be what the caller wants it to be
+            if made & {one.removesuffix(TO_EACH) for one in known.get(key, ())}:
+                told = f"{self.method} has no step {use.step} whose {key} is a message of no party."
+                return Refusal("steps", told)
         for key, value in use.parts():
             if value not in known.get(key, ()):
                 return Refusal(

@@ -133,10 +133,11 @@ def opened_now(rows: np.ndarray, k: int, n_init: int = 10, lloyd_rounds: int = 0
         own, found = on_sums.first_groups(new), [np.ones((1, len(new)), dtype=bool)]
         for how in told[:-1]:
             own = on_sums.next_groups(own, on_sums.own_nearest(new, how[0]), how[1])
-            found.append(own == fresh_groups(how[1].counts, how[1].held, how[1].least)[:, None])
+            fresh = fresh_groups(how[1].counts, how[1].held, how[1].least)
+            found.append(own.numbers == fresh[:, None])
         proposal, counts = told[-1]
         nearest = nearest_labels(new, proposal.centers)
-        last = last_clusters(counts.counts, counts.held, counts.least)[own, nearest]
+        last = last_clusters(counts.counts, counts.held, counts.least)[own.numbers, nearest]
         return np.vstack([*found, last == np.arange(k)[:, None]])
 
     plain = []

@@ -14,8 +14,8 @@ from daskfc.federation.steps import handles
 from daskfc.federation.steps.calls import declared_message, read_step
 from daskfc.federation.steps.handles import Local, for_each, pack
 from daskfc.federation.steps.rules import Announced, broken_rule
-from daskfc.federation.steps.uses import TO_EACH, identity, uses_of
-from daskfc.site.approved import Protocol
+from daskfc.federation.steps.uses import identity, uses_of
+from daskfc.site.approved import TO_EACH, Protocol
 
 INTO = "DASKFC_RECORD_STEPS"
 """Environment variable: a file that uses are written to, in place of being judged."""

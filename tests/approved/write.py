@@ -80,6 +80,11 @@ MATTERS = {
         "averaging": _OTHER_SUMS,
         "diagnostics": ("daskfc.protocols.fedsc.diagnosis.",),
         "noise": ("daskfc.federation.methods.samples.store_", "daskfc.protocols.fedsc.diagnosis."),
+        "similarity": (
+            "daskfc.protocols.fedsc.party.tell_rows",
+            "daskfc.protocols.fedsc.similarity.coded_rows.",
+            "daskfc.secure.distances.routes.rows.",
+        ),
         "start": ("daskfc.protocols.fedsc.party.moments", "daskfc.protocols.fedsc.start."),
     },
     "FederatedGaussianMixture": {"averaging": _OTHER_SUMS},
@@ -94,6 +99,12 @@ MATTERS = {
     },
     "FederatedKernelKMeans": {
         "averaging": _OTHER_SUMS,
+        "clustering": (
+            "daskfc.secure.kmeans.coreset.",
+            "daskfc.secure.kmeans.on_coreset.",
+            "daskfc.secure.kmeans.on_sums.",
+        ),
+        "communication_efficient": ("daskfc.protocols.fk_kmeans.uncompressed.",),
         "noise": (
             "daskfc.federation.methods.samples.store_content",
             "daskfc.protocols.fk_kmeans.party.noisy_gram",

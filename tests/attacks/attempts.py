@@ -28,6 +28,7 @@ _GROUPS = "tests/attacks/test_groups.py"
 _OVER = "tests/attacks/test_over_runs.py"
 _STEPS = "tests/federation/test_approved_steps.py"
 _NAMES = "tests/attacks/test_names.py"
+_MIXED = "tests/attacks/test_mixed_steps.py"
 _SHARES = "tests/protocols/omnifc/test_on_shares.py"
 _OF_SHARES = "tests/secure/three_parties/test_steps.py"
 _ROWS = "tests/secure/distances/test_steps.py"
@@ -282,7 +283,8 @@ ATTEMPTS = (
         "b", "taken", REFUSED, (f"{_OVER}::test_a_run_wraps_*",)),
     Attempt("23", "masked sums with and without one client", "b",
         "that client's array", REDUCED, (f"{_OVER}::test_sums_with_and_without_*",
-         f"{_OVER}::test_sums_that_survive_*", f"{_RULES}::test_sums_of_one_data_set_*")),
+         f"{_OVER}::test_sums_that_survive_*", f"{_RULES}::test_sums_of_one_data_set_*",
+         f"{_RULES}::test_clients_that_may_leave_*")),
     Attempt("24", "labels on shares for another radius, or other centres, than announced", "b",
         "distances, one after the other", REFUSED,
         (f"{_ASKED}::test_who_announced_one_radius_*", f"{_SHARES}::test_members_begin_*",
@@ -323,6 +325,35 @@ ATTEMPTS = (
          "tests/baselines/test_k_fed.py::test_between_sites_*",
          "tests/baselines/test_mufc.py::test_between_sites_*",
          "tests/baselines/test_ffcm.py::test_between_sites_*")),
+    Attempt("25", "messages of the server or of sites that the submitter made himself",
+        "b", "how many samples have which value; groups of one", REFUSED,
+        (f"{_MIXED}::test_what_a_party_sends_*",)),
+    Attempt("25",
+        "sums of k-means over rows near other centres, or of other clients, than were counted",
+        "b", "single rows, as centres", REFUSED,
+        (f"{_MIXED}::test_rows_near_other_*", f"{_MIXED}::test_a_start_sums_over_*",)),
+    Attempt("25", "two k-means in a start, or sums after the last",
+        "b", "not counted", REFUSED,
+        (f"{_MIXED}::test_a_start_has_one_k_means_*",)),
+    Attempt("25",
+        "labels of more clusters, by other clusterers, or again and again, than announced",
+        "b", "who is near whom", REFUSED,
+        (f"{_MIXED}::test_a_start_labels_once_*",)),
+    Attempt("25", "a cluster for each point of a coreset; many coresets",
+        "b", "coordinates of samples", REFUSED,
+        (f"{_MIXED}::test_the_server_clusters_*",)),
+    Attempt("25", "steps that belong to another value of a parameter than was announced",
+        "b, s", "rows, where a site took coded similarities alone", REFUSED,
+        ("tests/site/test_approved.py::test_what_a_limit_*",)),
+    Attempt("25", "words of the submitter's own, or spelt by other keys than they were counted by",
+        "b", "sums over one sample", REFUSED,
+        (f"{_MIXED}::test_sums_of_a_column_*",)),
+    Attempt("25", "the sum of a column of one value, told by a step for other sums",
+        "b", "the value", REFUSED,
+        (f"{_MIXED}::test_sums_of_columns_*",)),
+    Attempt("25", "the ledger of a run, by its id in a run of one's own",
+        "b", "not tried", REFUSED,
+        ("tests/site/test_state.py::test_a_start_is_used_once",)),
     Attempt("-", "gather of raw rows, by driver or peer", "b", REFUSED, REFUSED,
         (f"{_GUARD}::test_raw_data_*", f"{_GUARD}::test_a_message_for_another_party_is_refused")),
     Attempt("-", "`client.run`, logs, story, plug-ins, `upload_file`", "b", REFUSED, REFUSED,

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from daskfc.errors import EgressRefused, OverflowRefused, PolicyRefused, PrivacyError
+from daskfc.federation.party.once import OnceOnly
 from daskfc.federation.party.options import PartyOptions, RunSettings
-from daskfc.federation.party.site_rules import FAILURES, OnceOnly, PartyRules
+from daskfc.federation.party.site_rules import FAILURES, PartyRules
 from daskfc.privacy import noise_multiplier
 from daskfc.protocols.omnifc import scores
 from daskfc.site import Policy, RunRequest, SiteState
@@ -305,6 +306,19 @@ def test_sums_of_one_data_set_differ_by_as_many_clients_as_the_policy_says(rules
     assert [row.rule for row in again._state.audit()] == 6 * ["maskers.differ_by"]
     assert "differ from one before by d alone" in again._state.audit()[-1].text
     told(rules(policy), data_set="beer").check_members("abcdef")
+
+
+def test_clients_that_may_leave_a_sum_count_as_if_they_did(rules):
+    """Who holds no masks knows who was named, and not whose arrays are in a sum."""
+    one = told(rules(Policy(maskers={"differ_by": 2})))
+    one.check_members("abcdefgh", 3)
+    one.check_members("abcdefgh", 2)  # others hold the masks of the same clients, and compare them
+    for members, may_leave in (("abcdef", 1), ("abcdefgh" + "ij", 1), ("abcdef", 0)):
+        with refused("maskers.differ_by"):
+            one.check_members(members, may_leave)
+    one.check_members("abc", 0)
+    told(rules(Policy(), store="/other"), data_set="b").check_members("abcdefg", 2)
+    told(rules(Policy(), store="/other"), data_set="b").check_members("abcdefgh", 2)
 
 
 def test_clients_of_sums_are_remembered_before_a_policy_asks(rules):

@@ -69,6 +69,28 @@ def test_what_noise_does_not_protect_no_site_tells_beside_it(method, step, allow
         assert Protocol.of(method).refusal(use, parameters) is not None
 
 
+@pytest.mark.parametrize(
+    ("method", "step", "parameter", "allowed", "refused_"),
+    [
+        ("FedSC", "protocols.fedsc.party.tell_rows", "similarity", "rows", "coded"),
+        ("FedSC", "protocols.fedsc.similarity.coded_rows.squared_norms", "similarity",
+         "coded", "rows"),
+        ("FederatedKernelKMeans", "secure.kmeans.coreset.coreset_part", "clustering",
+         "coreset", "sums"),
+        ("FederatedKernelKMeans", "secure.kmeans.on_sums.fresh_moments", "clustering",
+         "sums", "coreset"),
+        ("FederatedKernelKMeans", "protocols.fk_kmeans.uncompressed.expand",
+         "communication_efficient", False, True),
+    ],
+)  # fmt: skip
+def test_what_a_limit_on_a_parameter_hides_is_not_told(method, step, parameter, allowed, refused_):
+    """A site that took FedSC with coded similarities alone told all rows when it was asked."""
+    use = StepUse(f"daskfc.{step}", "client", frozenset(), {})
+    given = {"noise": None}
+    assert Protocol.of(method).refusal(use, {**given, parameter: allowed}) is None
+    assert Protocol.of(method).refusal(use, {**given, parameter: refused_}) is not None
+
+
 def test_assignments_of_new_samples_are_told_without_noise_alone():
     step = "daskfc.protocols.esfmc.party.new_assignments"
     for told, noise, goes in (((), CLAIM, True), (("client → server",), None, True),

@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import threading
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -218,11 +219,14 @@ def test_a_start_is_used_once(state, path):
     for _ in range(2):
         with refused("start"):
             again.begin("r", "s", ASKED)
+    with refused("start"):  # by another's id of a run its ledger would be read
+        again.begin("r", "u", replace(ASKED, submitter="bob"))
 
 
 def test_a_tasks_start_is_used_once(state):
     """Tasks are not counted as runs, and their secrets are as much their own."""
-    for request in (RunRequest("opening"), RunRequest("preparation"), ASKED):
+    who = {"submitter": ASKED.submitter}
+    for request in (RunRequest("opening", **who), RunRequest("preparation", **who), ASKED):
         state.begin("r", request.method, request)
         for again in (request, ASKED):
             with refused("start"):

@@ -202,18 +202,26 @@ def labels_of_client(
     return ClientLabels(np.asarray(labels, dtype=np.int64)[positions[client]])
 
 
-def _with_ids(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
+_OF_NEW = "labels of new samples"  # of a client's own again they may differ from those of the fit
+
+
+def _with_ids(
+    data: ClientStore, labels: np.ndarray, site: SiteRules, use: str = "labels of samples"
+) -> LabelledSamples:
+    site.check_labels(data, labels, use)
     return LabelledSamples(np.asarray(labels, dtype=np.int64), *text_arrays(data.sample_ids()))
 
 
-def labelled_samples(data: ClientStore, labels: ClientLabels) -> LabelledSamples:
+def labelled_samples(
+    data: ClientStore, labels: ClientLabels, site: SiteRules = FREE
+) -> LabelledSamples:
     """Put a client's sample ids beside the labels that the server sent."""
-    return _with_ids(data, labels.labels)
+    return _with_ids(data, labels.labels, site)
 
 
-def own_labels(data: ClientStore, labels: np.ndarray) -> LabelledSamples:
+def own_labels(data: ClientStore, labels: np.ndarray, site: SiteRules = FREE) -> LabelledSamples:
     """Put a client's sample ids beside labels that it computed itself."""
-    return _with_ids(data, labels)
+    return _with_ids(data, labels, site)
 
 
 def opened(
@@ -224,11 +232,11 @@ def opened(
     return as_prepared(ClientStore.open(url))
 
 
-def labelled_new(new: ClientStore, labels: ClientLabels) -> LabelledSamples:
+def labelled_new(new: ClientStore, labels: ClientLabels, site: SiteRules = FREE) -> LabelledSamples:
     """Put the ids of new samples beside the labels that the server sent."""
-    return _with_ids(new, labels.labels)
+    return _with_ids(new, labels.labels, site, _OF_NEW)
 
 
-def own_new_labels(new: ClientStore, labels: np.ndarray) -> LabelledSamples:
+def own_new_labels(new: ClientStore, labels: np.ndarray, site: SiteRules = FREE) -> LabelledSamples:
     """Put the ids of new samples beside labels that their client computed itself."""
-    return _with_ids(new, labels)
+    return _with_ids(new, labels, site, _OF_NEW)

@@ -10,7 +10,8 @@ from daskfc.federation.messages.digests import content_digest
 from daskfc.federation.messages.envelopes import Outgoing
 from daskfc.federation.steps.handles import InnerCall, Slot
 from daskfc.federation.steps.told import Came
-from daskfc.federation.steps.uses import TO_EACH, identity
+from daskfc.federation.steps.uses import identity
+from daskfc.site.approved import TO_EACH
 
 _digests: WeakKeyDictionary[Outgoing, bytes] = WeakKeyDictionary()
 

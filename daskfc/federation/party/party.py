@@ -326,6 +326,7 @@ class Party:
         name = step_name(step)
         if _SO_FAR in arguments and self.options.role == "client":
             self.rules.check_clips(self.store(), arguments[_SO_FAR])
+            self.rules.check_listed(self.store(), arguments[_SO_FAR])
         return call_step(step, arguments, lambda what: self._fill(what, round, name, told))
 
     def _fill(self, what: str, round: int, name: str, told: bytes) -> Any:

@@ -5,7 +5,6 @@ import hashlib
 import json
 import logging
 import secrets
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from packaging.utils import canonicalize_name
 
 from daskfc.errors import ENDS_A_RUN, PolicyRefused, PrivacyError, ResourceRefused
+from daskfc.federation.party.once import OnceOnly
 from daskfc.federation.party.options import PartyOptions
 from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
 from daskfc.federation.steps.rules import Announced, broken_rule
@@ -37,54 +37,18 @@ _ROUNDED = 1.0 + 1e-6  # ours: tolerance for composing the same releases again
 logger = logging.getLogger("daskfc.party")
 
 
-class OnceOnly:
-    """Ensures that a tag serves one content: one mask on two arrays reveals their difference.
+_WORDS = "words that enough samples share"
 
-    The file at `path` outlives the process, as the secrets do; None keeps tags in memory only.
-    """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._seen: dict[str, str] = {}
-        if path is not None and path.exists():
-            lines = path.read_text().splitlines()
-            # A crash that cut a line off came before its use.
-            self._seen = dict(line.split(" ") for line in lines if len(line) == 2 * 64 + 1)
+def _named(content: str) -> tuple[frozenset[str], int]:
+    """Return the clients of an earlier sum, and how many of them may have left."""
+    told = json.loads(content)
+    names, left = told if told and isinstance(told[0], list) else (told, 0)
+    return frozenset(names), left
 
-    def hold(self, use: str, tag: str, content: bytes) -> None:
-        """Record the digest of a tag's content for a use; PrivacyError for another content."""
-        name = hashlib.sha256(f"{use} {tag}".encode()).hexdigest()
-        told = hashlib.sha256(content).hexdigest()
-        with self._lock:
-            held = self._seen.get(name)
-            if held is None:
-                if self._path is not None:
-                    with self._path.open("a") as file:
-                        file.write(f"\n{name} {told}\n")
-                self._seen[name] = told
-        if held not in (None, told):
-            raise PrivacyError(
-                f"the {use} of {tag!r} were used for another content before, and serve one only. "
-                "Nothing was sent; sum under a new tag."
-            )
 
-    def is_full(self, use: str, most: int) -> bool:
-        """Return whether `hold_few` has as many contents as it takes."""
-        return hashlib.sha256(f"{use} {most - 1}".encode()).hexdigest() in self._seen
-
-    def hold_few(self, use: str, content: bytes, most: int) -> None:
-        """Record a content as one of at most so many different ones; PrivacyError for more."""
-        for number in range(most):
-            try:
-                self.hold(use, str(number), content)
-            except PrivacyError:
-                continue
-            return
-        raise PrivacyError(
-            f"a run may ask for {most} different {use} at most, and this is one more. Nothing was "
-            "sent; start the run again."
-        )
+def _word(so_far: Sequence[Mapping[str, Any]], column: str, word: str) -> str:
+    return json.dumps([list(so_far), column, word], sort_keys=True, default=str)
 
 
 class SiteRules:
@@ -97,8 +61,11 @@ class SiteRules:
     def check_maskers(self, n_maskers: int, threshold: int | None = None) -> None:
         """Refuse a masked sum of too few clients; see `Policy.check_maskers`."""
 
-    def check_members(self, members: Iterable[str]) -> None:
+    def check_members(self, members: Iterable[str], may_leave: int = 0) -> None:
         """Refuse a masked sum of nearly the same clients as one before."""
+
+    def check_one_set(self, members: Iterable[str]) -> None:
+        """Refuse masked sums over other clients than before in a start."""
 
     def check_all(self, clients: Iterable[str]) -> None:
         """Refuse shares of other clients than the run's."""
@@ -118,6 +85,15 @@ class SiteRules:
 
     def check_model(self, *arrays: np.ndarray) -> None:
         """Refuse a second model of the submitter's that new samples are labelled by."""
+
+    def share_word(self, so_far: Sequence[Mapping[str, Any]], column: str, word: str) -> None:
+        """Note a word that enough samples share, of samples that are prepared so."""
+
+    def check_labels(self, store: "ClientStore", labels: np.ndarray, use: str) -> None:
+        """Refuse labels of more clusters than announced, or a second labelling of a store."""
+
+    def hold_one(self, use: str, tag: str, content: bytes) -> None:
+        """Refuse another content of a tag in a start than before, where a method's steps run."""
 
     @property
     def smallest(self) -> Smallest:
@@ -173,7 +149,7 @@ class PartyRules(SiteRules):
         told = {} if run is None else run.request
         self._smallest = Smallest(*told.get("smallest", BETWEEN_SITES))
         self._released: dict[str, float] = {}
-        self._clips: set[str] = set()  # preparations whose clips were looked at
+        self._read: set[str] = set()  # preparations whose clips and words were looked at
         self._made: set[float] = set()
         self._free = self.policy == Policy.default(loopback=True)
         self.composes = self._free or not own
@@ -220,18 +196,54 @@ class PartyRules(SiteRules):
         from daskfc.stores.store.prepared import PreparedStore  # no time of the server's for zarr
 
         asked = json.dumps(steps, sort_keys=True, default=str)
-        if asked not in self._clips and PreparedStore.of(store, steps).leaves_few(
+        if asked not in self._read and PreparedStore.of(store, steps).leaves_few(
             least := max(self.smallest.samples, self.policy.groups.samples)
         ):
             told = f"'clip' would leave fewer than {least} samples of a column as they are."
             self.refuse(Refusal("groups.samples", told))
-        self._clips.add(asked)
+        self._read.add(asked)
+
+    def share_word(self, so_far: Sequence[Mapping[str, Any]], column: str, word: str) -> None:
+        """See `SiteRules`."""
+        self._once.hold(_WORDS, _word(so_far, column, word), b"")
+
+    def check_listed(self, store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse words of the submitter's own: a column of one sample's word has its sums alone."""
+        at = next((i for i, step in enumerate(steps) if step["step"] == "categories"), None)
+        if self.composes or at is None:
+            return
+        from daskfc.stores.store.prepared import PreparedStore  # as above
+
+        before, asked = steps[:at], f"words {json.dumps(steps[: at + 1], default=str)}"
+        if asked not in self._read:
+            listed = steps[at]["words"]
+            for column, word in PreparedStore.of(store, before).words_there():
+                shared = self._once.has(_WORDS, _word(before, column, word))
+                if word in listed.get(column, ()) and not shared:
+                    told = f"a word of column {column!r} was not found to be of enough samples."
+                    self.refuse(Refusal("groups.samples", told))
+        self._read.add(asked)
 
     def check_model(self, *arrays: np.ndarray) -> None:
         """Refuse a second model in a start: labels by many models tell where samples lie."""
         if not self.composes:
             told = b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)
             self._once.hold_few("models for labels", told, 1)
+
+    def check_labels(self, store: "ClientStore", labels: np.ndarray, use: str) -> None:
+        """See `SiteRules`; many labellings tell who is near whom."""
+        if self.composes:
+            return
+        most, asked = self._parameters.get("n_clusters"), 1 + int(labels.max(initial=-1))
+        if isinstance(most, int) and asked > most:
+            told = f"labels of {asked} clusters; {self._method} was announced with {most}."
+            self.refuse(Refusal("steps", told))
+        self._once.hold(use, store.digest, labels.tobytes())
+
+    def hold_one(self, use: str, tag: str, content: bytes) -> None:
+        """See `SiteRules`; whoever may compose steps may also fit several times in a start."""
+        if not self.composes:
+            self._once.hold(use, tag, content)
 
     def refuse(self, refusal: Refusal) -> NoReturn:
         """Raise PolicyRefused: the site sees the whole sentence, others the rule's name only."""
@@ -259,20 +271,38 @@ class PartyRules(SiteRules):
         if lacking and not self.composes:
             self.refuse(Refusal("steps", f"shares of {', '.join(lacking)} are left out."))
 
-    def check_members(self, members: Iterable[str]) -> None:
-        """Refuse a sum whose clients differ from an earlier one's by under ``differ_by``."""
+    def check_members(self, members: Iterable[str], may_leave: int = 0) -> None:
+        """Refuse a sum whose clients differ from an earlier one's by under ``differ_by``.
+
+        Of those that were named so many may leave, who are known to others alone.
+        """
         now, least = frozenset(members), self.policy.maskers.differ_by
 
         def refusal(before: tuple[str, ...]) -> Refusal | None:
-            for apart in (now ^ set(json.loads(one)) for one in before):
-                if len(apart) < least:
+            for named, left in map(_named, before):
+                apart = now ^ named
+                if apart and len(apart) - left - may_leave < least > 1:
                     told = f"a sum would differ from one before by {', '.join(sorted(apart))} alone"
+                    told += ", or less where clients leave" * (left + may_leave > 0)
                     return Refusal("maskers.differ_by", f"{told}; the policy asks for {least}.")
             return None
 
         # Sets are remembered whatever the policy says, so that a stricter one later knows them.
         if self._options.store is not None and self._remembers:
-            self._hold("members", self.data_set, json.dumps(sorted(now)), refusal)
+            content: list[Any] = sorted(now)
+            content = [content, may_leave] if may_leave else content
+            self._hold("members", self.data_set, json.dumps(content), refusal)
+
+    def check_one_set(self, members: Iterable[str]) -> None:
+        """See `SiteRules`; counts over some clients say nothing of sums over others.
+
+        Methods that announce it sum over others in each round, or over pairs, and a preparation
+        over clients with the same columns.
+        """
+        told = self._parameters
+        several = told.get("participation", 1) != 1 or told.get("variant") == "tree"
+        if not several and self._method != "preparation":
+            self.hold_one("clients of masked sums", "", json.dumps(sorted(members)).encode())
 
     def opened(self, store: "ClientStore", data_set: str) -> None:
         """Bind the pseudonyms' label to submitter and data, or refuse by the rule ``pseudonyms``.

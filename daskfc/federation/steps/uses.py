@@ -6,13 +6,12 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from daskfc.federation.messages.declaration import Message
 from daskfc.federation.steps.calls import Forward
 from daskfc.federation.steps.handles import InnerCall, Slot
-from daskfc.site.approved import StepUse
+from daskfc.site.approved import TO_EACH, StepUse
 
 CALLER_MADE = "caller"
-TO_EACH = " (to each)"
-"""Behind what each client gets its own of, so that masks do not hold clients to the same of it."""
 
 
 def identity(step: Any) -> str:
@@ -60,7 +59,8 @@ def uses_of(
         for name, value in given.items()
         if all(source.startswith(CALLER_MADE) for source in takes[name])
     }
-    yield StepUse(identity(step), at, frozenset(sends), takes, left_out, plain, made)
+    messages = {name: frozenset(_messages(value)) for name, value in given.items()}
+    yield StepUse(identity(step), at, frozenset(sends), takes, left_out, plain, made, messages)
     for call, inner in within:
         yield from uses_of(
             inner,
@@ -96,6 +96,15 @@ def _sources(
     else:
         yield caller
         yield from _functions(value)
+
+
+def _messages(value: Any) -> Iterator[str]:
+    """Yield the classes of messages that the submitter made."""
+    if isinstance(value, Message):
+        yield identity(type(value))
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _messages(one)
 
 
 def _functions(value: Any) -> Iterator[str]:

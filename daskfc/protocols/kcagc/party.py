@@ -10,6 +10,7 @@ from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_announced, made_of, takes
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.graph_filter import FilterKind
@@ -125,8 +126,11 @@ def cluster_locally(
     n_local_init: int,
     random_state: int,
     party: str,
+    site: SiteRules = FREE,
 ) -> LocalClusters:
     """Return the participant's own clusters of its own columns (Protocol 3, line 3).
+
+    A start has them once: means over two divisions of the samples differ by single ones.
 
     With "global-norm" they are clusters of directions: a row's norm relative to other participants'
     says nothing about similarity in the own columns.
@@ -135,6 +139,7 @@ def cluster_locally(
         rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
     labels = local_clusters(rows, n_local_clusters, seed=seed, n_init=n_local_init)
+    site.hold_one("local clusters", "", labels.tobytes())
     return LocalClusters(labels.astype(np.int32))
 
 

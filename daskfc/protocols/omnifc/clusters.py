@@ -15,10 +15,13 @@ from daskfc.clustering import (
     RadiusGraph,
     RowFactors,
     View,
+    make_clusterer,
 )
 from daskfc.clustering.views.nearest import nearest_of_points, within_radius_of_points
 from daskfc.clustering.views.order import Order, order_of_points
+from daskfc.errors import InvalidInput
 from daskfc.federation.methods.samples import ClientLabels
+from daskfc.federation.steps.rules import Announced, Rule, takes
 from daskfc.linalg import LandmarkEmbedding, symmetric_squared_distances
 from daskfc.pairwise import DistanceTiles
 from daskfc.secure.distances import Columns, Reader, RowPlan, SecureDistances, Tiles
@@ -139,6 +142,22 @@ def order_of(seen: ExactPoints | View | LandmarkEmbedding) -> Order | None:
     return seen.order if isinstance(seen, ExactPoints | FullDistances | DistanceBlocks) else None
 
 
+def announced_clusterer(asked: Announced) -> Clusterer | None:
+    """Return the clusterer that a run announced; None where it announced none that is known."""
+    try:
+        return make_clusterer(asked.parameters.get("clusterer", ""))
+    except InvalidInput:
+        return None
+
+
+_as_announced = Rule(
+    "the 'clusterer' that was announced",
+    lambda value, asked: value == announced_clusterer(asked),
+)
+"""By others, as DBSCAN with one radius after the other, labels would tell distances."""
+
+
+@takes(clusterer=_as_announced)
 def cluster(
     view: View, order: Order | None, *, clusterer: Clusterer, n_clusters: int | None, seed: int
 ) -> Clustered:
@@ -157,6 +176,7 @@ def labels_for(found: Clustered, plan: RowPlan) -> dict[str, ClientLabels]:
     return {client: ClientLabels(labels[rows]) for client, rows in plan.positions.items()}
 
 
+@takes(clusterer=_as_announced)
 def predict_panel(
     found: Clustered, panel: Sequence[Columns], *, clusterer: Clusterer
 ) -> np.ndarray:

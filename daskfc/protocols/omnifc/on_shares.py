@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.checks import Constraint
-from daskfc.clustering import DBSCAN, Clusterer, KMeans, RadiusGraph, make_clusterer
+from daskfc.clustering import DBSCAN, Clusterer, KMeans, RadiusGraph
 from daskfc.clustering.views.graphs import Pairs
 from daskfc.clustering.views.order import order_of_graph
 from daskfc.coding import LagrangeCode
@@ -22,7 +22,7 @@ from daskfc.federation.methods.samples import ClientLabels, LabelledSamples, own
 from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import Announced, Rule, by_message, takes
-from daskfc.protocols.omnifc.clusters import cluster, labels_for
+from daskfc.protocols.omnifc.clusters import announced_clusterer, cluster, labels_for
 from daskfc.protocols.omnifc.messages import ClusterReport
 from daskfc.protocols.omnifc.scores import cluster_report
 from daskfc.secure.distances import RowPlan
@@ -152,18 +152,10 @@ def _is_fine(grid: RowGrid, asked: Announced) -> bool:
         return False
     if not (0 < grid.scale < math.inf and 0 < grid.bits < 31):
         return False
-    clusterer = _announced(asked)
+    clusterer = announced_clusterer(asked)
     if grid.exact or clusterer is None or clusterer.radius2 is None:
         return True
     return grid.scale * math.sqrt(clusterer.radius2) >= _FINE
-
-
-def _announced(asked: Announced) -> Clusterer | None:
-    """Return the clusterer that a run announced; None where it announced none that is known."""
-    try:
-        return make_clusterer(asked.parameters.get("clusterer", ""))
-    except InvalidInput:
-        return None
 
 
 @takes(centre=by_message, grid=Rule("a grid as fine as the radius asks for", _is_fine))
@@ -200,7 +192,7 @@ def new_rows(
 
 def _is_announced(task: Task, asked: Announced) -> bool:
     """Return whether a task clusters as the run announced, with no number of the caller's own."""
-    clusterer = _announced(asked)
+    clusterer = announced_clusterer(asked)
     if not a_task.holds(task, asked):
         return False
     if not isinstance(task, CentresOfShares):

@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 from daskfc.arrays import Floats, Ints
 from daskfc.clustering.clusterers.clusterer import noting_convergence
 from daskfc.clustering.views.order import order_of_rows
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import made_of, takes
 from daskfc.secure.kmeans.clusters import KMeansPlan
 from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels
@@ -104,9 +105,18 @@ def sample_sizes(costs: Mapping[str, float], coreset_size: int) -> dict[str, int
 
 @takes(plan=made_of("n_clusters"))
 def coreset_part(
-    rows: Floats, solution: LocalSolution, size: SampleSize, plan: KMeansPlan, party: str
+    rows: Floats,
+    solution: LocalSolution,
+    size: SampleSize,
+    plan: KMeansPlan,
+    party: str,
+    site: SiteRules = FREE,
 ) -> CoresetPart:
-    """Send t_i rows, drawn by cost with replacement, then the centres (Algorithm 1, round 2)."""
+    """Send t_i rows, drawn by cost with replacement, then the centres (Algorithm 1, round 2).
+
+    There is one sample in a start: many would be all rows.
+    """
+    site.hold_one("rows of a coreset", "", repr((size.n_samples, plan)).encode())
     counts = np.bincount(solution.labels, minlength=len(solution.centers)).astype(np.float64)
     if size.n_samples == 0:
         return CoresetPart(solution.centers, counts)
@@ -122,6 +132,7 @@ def coreset_part(
     )
 
 
+@takes(plan=made_of("n_clusters"))
 def solved(parts: Mapping[str, CoresetPart], plan: KMeansPlan) -> KMeansCenters:
     """Cluster the coreset of all clients; its inertia estimates that of all rows."""
     names = sorted(parts)

@@ -67,11 +67,15 @@ class KMeansCounts(
     reveals="how many rows of all clients are in which group, nearest to which centre, and where "
     "too few clients have any",
 ):
-    """Counts from which clients derive the groups that split: parts of `least` rows and held."""
+    """Counts from which clients derive the groups that split: parts of `least` rows and held.
+
+    `mark` stands for the groups and centres that they are of.
+    """
 
     counts: np.ndarray = array("group", "cluster", dtype="int64")
     held: np.ndarray = array("group", "cluster", dtype="bool")
     least: int
+    mark: int
 
 
 class KMeansProgress(

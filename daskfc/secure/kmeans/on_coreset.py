@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from daskfc.checks import check_params, integer
 from daskfc.errors import InvalidInput
 from daskfc.federation import Federation, Local, PerClient
+from daskfc.federation.steps.rules import as_announced, takes
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_enough
 from daskfc.secure.kmeans.coreset import (
     LocalSolution,
@@ -74,6 +75,7 @@ def local_cost(solution: LocalSolution) -> LocalCost:
     return LocalCost(len(solution.labels), solution.centers.shape[1], solution.cost)
 
 
+@takes(coreset_size=as_announced("coreset_size"))
 def told_sizes(
     costs: Mapping[str, LocalCost], plan: KMeansPlan, coreset_size: int
 ) -> Mapping[str, SampleSize]:

@@ -22,8 +22,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.arrays import Floats, Ints
+from daskfc.errors import PrivacyError
 from daskfc.federation import Federation, Local, PerClient
+from daskfc.federation.messages.digests import content_digest
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import made_of, takes
 from daskfc.secure.kmeans.clusters import DistributedKMeans, KMeansPlan, check_enough
 from daskfc.secure.kmeans.coreset import k_means
 from daskfc.secure.kmeans.groups import (
@@ -47,7 +50,10 @@ from daskfc.secure.sums.few import (
     count_unit,
     counts_and_holder,
     held_counts,
+    mark_of,
+    marked,
     power_of_four,
+    unmarked,
 )
 from daskfc.seeds import generator, integer_seed
 
@@ -73,6 +79,44 @@ class Search:
     n_lloyd: int = 0  # the next round of Lloyd's, from 1 on; 0 in the search before
     settled: bool = False  # only the round of all rows is left
     held_back: int = 0  # rows in large parts of too few clients
+
+
+@dataclass(frozen=True)
+class Near:
+    """The nearest centre of each of a client's rows, and the digest of the centres' message."""
+
+    centers: Ints
+    of: str
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The group of each of a client's rows, after `depth` splits; `made_by` is all that they read.
+
+    All clients have the same digests, and split by those counts alone that are of their own rows:
+    by others a group could be one row.
+    """
+
+    numbers: Ints
+    depth: int = 0
+    made_by: str = ""
+    counts: str = ""
+
+    def mark(self, near: Near) -> int:
+        """Return what stands for the counts of rows by these groups and nearest centres."""
+        return mark_of(self.made_by, near.of)
+
+    def check(self, near: Near, counts: KMeansCounts) -> None:
+        """Refuse counts by other groups or centres."""
+        if counts.mark != self.mark(near):
+            raise _others()
+
+
+def _others() -> PrivacyError:
+    return PrivacyError(
+        "a k-means splits groups by the counts of these groups and centres, and got those of "
+        "others. Nothing was sent; start the run again."
+    )
 
 
 class KMeansOnSums(DistributedKMeans):
@@ -192,66 +236,100 @@ def own_squares(rows: Floats, proposal: KMeansProposal, site: SiteRules = FREE) 
     # Their magnitude leaves without a mask: about many points it would tell where the rows are.
     site.once().hold_few("points for squares of k-means", proposal.origin.tobytes(), POINTS)
     s = rows.shape[1]
-    return moments_about(rows, first_groups(rows), 1, proposal.origin)[0, 1 + s :]
+    return moments_about(rows, _one_group(rows), 1, proposal.origin)[0, 1 + s :]
 
 
-def first_groups(rows: Floats) -> Ints:
+def first_groups(rows: Floats) -> Grouped:
     """Return the first group of each row, 0 for all."""
+    return Grouped(_one_group(rows))
+
+
+def _one_group(rows: Floats) -> Ints:
     return np.zeros(len(rows), dtype=np.int64)
 
 
 def all_moments(rows: Floats, proposal: KMeansProposal, bound: float) -> Floats:
     """Return a client's part of the sums of all rows about their mean, in `units`."""
-    moments = moments_about(rows, first_groups(rows), 1, proposal.origin)
+    moments = moments_about(rows, _one_group(rows), 1, proposal.origin)
     return moments * units(bound, rows.shape[1])
 
 
-def own_nearest(rows: Floats, proposal: KMeansProposal) -> Ints:
+def own_nearest(rows: Floats, proposal: KMeansProposal) -> Near:
     """Return the nearest centre of each of a client's rows."""
-    return nearest_labels(rows, proposal.centers)
+    return Near(nearest_labels(rows, proposal.centers), content_digest(proposal))
 
 
-def own_counts(groups: Ints, nearest: Ints, proposal: KMeansProposal) -> Floats:
-    """Return `counts_and_holder` of a client's rows by group and nearest centre, (m, k)."""
+def own_counts(
+    groups: Grouped, nearest: Near, proposal: KMeansProposal, site: SiteRules = FREE
+) -> Floats:
+    """Return `counts_and_holder` of a client's rows by group and nearest centre, `marked`.
+
+    In a start groups are split by one proposal each: sums over two partitions may differ by a row.
+    """
+    if nearest.of != content_digest(proposal):
+        raise _others()
+    mark = groups.mark(nearest)
+    site.hold_one("groups of a k-means", f"{groups.depth}", b"%d" % mark)
     m, k = proposal.n_groups, len(proposal.centers)
-    found = np.bincount(groups * k + nearest, minlength=m * k).reshape(m, k)
-    return counts_and_holder(found.astype(np.float64))
+    found = np.bincount(groups.numbers * k + nearest.centers, minlength=m * k).reshape(m, k)
+    return marked(counts_and_holder(found.astype(np.float64)), mark)
 
 
-def next_groups(groups: Ints, nearest: Ints, counts: KMeansCounts) -> Ints:
+def next_groups(groups: Grouped, nearest: Near, counts: KMeansCounts) -> Grouped:
     """Return the new groups of a client's rows, split where parts are large enough."""
-    split: Ints = split_groups(counts.counts, counts.held, counts.least)[groups, nearest]
-    return split
+    groups.check(nearest, counts)
+    split = split_groups(counts.counts, counts.held, counts.least)
+    told = content_digest(counts)
+    made_by = f"{groups.made_by} {nearest.of} {told}"
+    return Grouped(split[groups.numbers, nearest.centers], groups.depth + 1, made_by, told)
 
 
 def fresh_moments(
-    rows: Floats, groups: Ints, proposal: KMeansProposal, counts: KMeansCounts, bound: float
+    rows: Floats,
+    groups: Grouped,
+    proposal: KMeansProposal,
+    counts: KMeansCounts,
+    bound: float,
+    site: SiteRules = FREE,
 ) -> Floats:
     """Return a client's part of the sums over new groups, in `units`."""
+    if groups.counts != content_digest(counts):
+        raise _others()
+    site.hold_one("sums of a k-means", f"{groups.depth}", b"of groups")
     fresh = fresh_groups(counts.counts, counts.held, counts.least)
     place = np.full(int(split_groups(counts.counts, counts.held, counts.least).max()) + 1, -1)
     place[fresh] = np.arange(len(fresh))
-    moments = moments_about(rows, place[groups], len(fresh), proposal.origin)
+    moments = moments_about(rows, place[groups.numbers], len(fresh), proposal.origin)
     return moments * units(bound, rows.shape[1])
 
 
 def last_moments(
     rows: Floats,
-    groups: Ints,
-    nearest: Ints,
+    groups: Grouped,
+    nearest: Near,
     proposal: KMeansProposal,
     counts: KMeansCounts,
     bound: float,
+    site: SiteRules = FREE,
 ) -> Floats:
-    """Return a client's part of the sums over clusters, (k, 1 + 2 s), in `units`."""
-    labels = last_clusters(counts.counts, counts.held, counts.least)[groups, nearest]
-    moments = moments_about(rows, labels, len(proposal.centers), proposal.origin)
+    """Return a client's part of the sums over clusters, (k, 1 + 2 s), in `units`; no more follow.
+
+    They may move rows that no group is made of alone: beside later sums these would be known.
+    """
+    groups.check(nearest, counts)
+    site.hold_one("sums of a k-means", f"{groups.depth + 1}", b"of clusters")
+    site.hold_one("groups of a k-means", f"{groups.depth + 1}", b"no more")
+    labels = last_clusters(counts.counts, counts.held, counts.least)
+    moments = moments_about(
+        rows, labels[groups.numbers, nearest.centers], len(proposal.centers), proposal.origin
+    )
     return moments * units(bound, rows.shape[1])
 
 
 # -- server ---------------------------------------------------------------------------------------
 
 
+@takes(plan=made_of("n_clusters"))
 def begun(total: Total, plan: KMeansPlan, bound: float) -> Search:
     """Return a search from the mean of all rows; refuse fewer rows than clusters."""
     n = float(np.rint(total.values[0, 0] / count_unit(bound)))
@@ -260,6 +338,7 @@ def begun(total: Total, plan: KMeansPlan, bound: float) -> Search:
     return Search(origin, bound, tuple(total.terms), np.empty((0, 0)), origin[None])
 
 
+@takes(plan=made_of("n_clusters"))
 def centred(search: Search, total: Total, plan: KMeansPlan, bound: float) -> Search:
     """Return the search with the moments of all rows about their mean, without loss of digits."""
     moments = total.values / units(bound, len(search.origin))
@@ -281,9 +360,10 @@ def next_proposal(search: Search) -> KMeansProposal:
 
 def counted(total: Total, site: SiteRules = FREE) -> KMeansCounts:
     """Send all clients the numbers of rows by group and nearest centre."""
-    counts, holders = held_counts(total)
+    table, mark = unmarked(total)
+    counts, holders = held_counts(table)
     least = max(SMALLEST, site.smallest.samples)
-    return KMeansCounts(counts, holders >= site.smallest.clients, least)
+    return KMeansCounts(counts, holders >= site.smallest.clients, least, mark)
 
 
 def progress(search: Search) -> KMeansProgress:
@@ -292,6 +372,7 @@ def progress(search: Search) -> KMeansProgress:
     return KMeansProgress(int(search.settled), search.held_back, search.bound, clients)
 
 
+@takes(plan=made_of("n_clusters"))
 def advanced(
     search: Search, counts: Total, found: Total, plan: KMeansPlan, site: SiteRules = FREE
 ) -> Search:

@@ -123,9 +123,9 @@ STAND_INS: StandIns = {
     on_sums.next_proposal: _proposal,
     on_sums.all_moments: lambda proposal: of_shape(1, 1 + 2 * len(proposal.origin)),
     on_sums.centred: lambda search: replace(search, settled=search.n_clusters == 1),
-    on_sums.own_counts: lambda proposal: of_shape(proposal.n_groups, len(proposal.centers)),
+    on_sums.own_counts: lambda proposal: of_shape(1 + proposal.n_groups, len(proposal.centers)),
     on_sums.counted: lambda total: Sizes(
-        group=total.values.shape[0], cluster=total.values.shape[1]
+        group=total.values.shape[0] - 1, cluster=total.values.shape[1]
     ),
     on_sums.next_groups: lambda groups: of_shape(len(groups), dtype="int64"),
     on_sums.fresh_moments: lambda proposal: of_shape(

@@ -26,6 +26,7 @@ from daskfc.privacy import (
 )
 from daskfc.secure.prepare.before import of_no_sample
 from daskfc.secure.prepare.messages import NoisyScales
+from daskfc.secure.prepare.steps import check_shape
 from daskfc.secure.sums import Total
 from daskfc.stores.store.client import ClientStore
 from daskfc.stores.store.fitted_steps import FittedStep
@@ -111,6 +112,7 @@ def noisy_moments(
 
 def noisy_scales(total: Total, declared: Declared, n_samples: int) -> NoisyScales:
     """Report to the caller noisy means and deviations, none below that of the noise alone."""
+    check_shape(total, fits=total.values.shape == (2, len(declared.low)))
     low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
     mean = np.clip(total.values[0] / n_samples, -0.5, 0.5)
     squares = total.values[1] / (_SQUARES * n_samples)

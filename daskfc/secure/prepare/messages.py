@@ -141,11 +141,15 @@ class KeptBuckets(
     reveals="which hashes, by a key that the server has not, enough samples of all clients share; "
     "and how many words of each column enough samples have, but of too few clients",
 ):
-    """Hashes whose words the clients shall send, each with its column."""
+    """Hashes whose words the clients shall send, each with its column.
+
+    `mark` stands for the columns, preparation and key of the counts.
+    """
 
     columns: np.ndarray = array("kept", dtype="int64")
     buckets: np.ndarray = array("kept", dtype="int64")
     withheld: np.ndarray = array("column", dtype="int64")
+    mark: int
 
 
 class FittedWords(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import takes
 from daskfc.linalg import squared_row_norms
@@ -62,8 +62,21 @@ def own_count(data: ClientStore) -> np.ndarray:
     return np.array([[float(data.n_samples)]])
 
 
+def check_shape(total: Total, *, fits: bool) -> None:
+    """Refuse (PrivacyError) to tell a sum of other columns, words or ranges than a step tells of.
+
+    Those that need enough samples are told by steps that look for them.
+    """
+    if not fits:
+        raise PrivacyError(
+            f"a step of a preparation was given a sum of shape {total.values.shape}, of which it "
+            "tells nothing. Nothing was told; prepare by daskfc.Prepare."
+        )
+
+
 def sample_total(total: Total) -> SampleTotal:
     """Report to the caller the number of all samples."""
+    check_shape(total, fits=total.values.shape == (1, 1))
     return SampleTotal(round(float(total.values[0, 0])))
 
 
@@ -110,6 +123,7 @@ def scales_of(
     total: Total, means: FittedMeans, magnitudes: CommonMagnitudes, made_of: Sequence[str]
 ) -> FittedScales:
     """Report the deviation of each column, one for all that are made of one column of words."""
+    check_shape(total, fits=len(total.values) == 2)
     return FittedScales(scale_of(deviations_of(total, magnitudes), means.means, made_of))
 
 
@@ -129,6 +143,7 @@ def zero_rows(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarray:
 
 def zero_total(total: Total) -> ZeroRows:
     """Report to the caller the number of samples that are all zeros."""
+    check_shape(total, fits=total.values.shape == (1, 1))
     return ZeroRows(round(float(total.values[0, 0])))
 
 
@@ -167,6 +182,8 @@ def squared_lengths(data: ClientStore, so_far: Sequence[FittedStep]) -> np.ndarr
 
 def row_lengths(total: Total) -> RowLengths:
     """Report to the caller the length of each sample over all clients' columns, or refuse."""
+    n, d = total.values.shape
+    check_shape(total, fits=n > 3 and d == 1)  # where there is one column, other sums have three
     squares, error = total.values[:, 0], total.error_bound
     known = squares > 2.0 * error
     if (squares[known] < _DIGITS * error).any():

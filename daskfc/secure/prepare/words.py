@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daskfc.coding import SecretKey
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation, PerClient, Sent
 from daskfc.federation.messages.texts import text_arrays, texts_in
 from daskfc.federation.party.site_rules import FREE, SiteRules
@@ -23,13 +23,21 @@ from daskfc.federation.steps.rules import takes
 from daskfc.secure.prepare.before import no_weights
 from daskfc.secure.prepare.messages import FittedWords, HashKey, KeptBuckets
 from daskfc.secure.sums import Aggregation, Total
-from daskfc.secure.sums.few import LARGEST_COUNT, counts_and_holder, held_counts
+from daskfc.secure.sums.few import (
+    LARGEST_COUNT,
+    counts_and_holder,
+    held_counts,
+    mark_of,
+    marked,
+    unmarked,
+)
 from daskfc.stores import ClientStore
 from daskfc.stores.sources.cells import LONGEST_WORD
 from daskfc.stores.store.fitted_steps import FittedStep
 from daskfc.stores.store.prepared import PreparedStore
 
 _BUCKETS = 1 << 15  # ours
+_KEYS = 32  # ours: of a start, for columns of words and for numbers that fill gaps
 _TRIES = 8  # ours: with 200 different words all eight keys collide once in 500 times
 _DIGEST = 8  # ours: bytes that distinguish a word from a mixture
 _MOST = 2.0**40  # public bound on counts times bytes
@@ -123,23 +131,36 @@ def hash_key(tag: str, clients: Sequence[str], secret: SecretKey) -> dict[str, H
     return {client: HashKey(key.copy()) for client in clients}
 
 
+def _mark(so_far: Sequence[FittedStep], columns: tuple[str, ...], key: HashKey) -> int:
+    return mark_of(repr(so_far), repr(columns), key.key.tobytes().hex())
+
+
 @takes(so_far=no_weights)
 def bucket_counts(
-    data: ClientStore, so_far: Sequence[FittedStep], columns: tuple[str, ...], key: HashKey
+    data: ClientStore,
+    so_far: Sequence[FittedStep],
+    columns: tuple[str, ...],
+    key: HashKey,
+    site: SiteRules = FREE,
 ) -> np.ndarray:
-    """Count samples by the hash of their word, and clients with any, (columns, buckets)."""
+    """Count samples by the hash of their word, and clients with any, (columns, buckets), `marked`.
+
+    A start has few keys: by many, words of few samples would have the hash of a frequent one.
+    """
+    site.once().hold_few("keys of words", key.key.tobytes(), _KEYS)
     found = np.zeros((len(columns), _BUCKETS))
     for i, counts in enumerate(_counted(data, so_far, columns)):
         for word, count in counts.items():
             found[i, _bucket(word, columns[i], key)] += count
-    return counts_and_holder(found)
+    return marked(counts_and_holder(found), _mark(so_far, columns, key))
 
 
 def kept_buckets(
     total: Total, smallest: int, most_frequent: bool, site: SiteRules = FREE
 ) -> KeptBuckets:
     """Send the clients the hashes of enough samples and clients, whose words they shall send."""
-    held = held_counts(total)
+    table, mark = unmarked(total)
+    held = held_counts(table)
     wanted = held.counts >= smallest
     kept = wanted & held.enough(site.smallest)
     withheld = (wanted & ~kept).sum(axis=1)
@@ -147,7 +168,7 @@ def kept_buckets(
         told = np.where(kept, held.counts, 0)
         kept &= told == told.max(axis=1, keepdims=True)
     columns, buckets = np.nonzero(kept)
-    return KeptBuckets(*(one.astype(np.int64) for one in (columns, buckets, withheld)))
+    return KeptBuckets(*(one.astype(np.int64) for one in (columns, buckets, withheld)), mark)
 
 
 @takes(so_far=no_weights)
@@ -157,8 +178,14 @@ def spelt_buckets(
     columns: tuple[str, ...],
     key: HashKey,
     kept: KeptBuckets,
+    site: SiteRules = FREE,
 ) -> np.ndarray:
     """Return, by kept hash, the number of samples times 1 and their word's bytes and digest."""
+    if kept.mark != _mark(so_far, columns, key):
+        raise PrivacyError(
+            "the words to spell were counted in other columns, by another key, or of samples that "
+            "were prepared in another way. Nothing was sent; start the run again."
+        )
     found = np.zeros((len(kept.columns), 1 + LONGEST_WORD + _DIGEST))
     at = {place: i for i, place in enumerate(zip(kept.columns.tolist(), kept.buckets.tolist(),
                                                  strict=True))}  # fmt: skip
@@ -166,6 +193,7 @@ def spelt_buckets(
         for word, count in counts.items():
             place = at.get((i, _bucket(word, columns[i], key)))
             if place is not None:
+                site.share_word(so_far, columns[i], word)
                 found[place] += count * np.array([1, *_spelt(word)], dtype=np.float64)
     return found
 

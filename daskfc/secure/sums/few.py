@@ -4,7 +4,9 @@ A client adds one number for both, so a masked sum of them costs no more than on
 units in which counts and sums of rows keep their digits beside sums of squares.
 """
 
+import hashlib
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +43,24 @@ def held_counts(total: Total) -> Held:
     """Return counts over all clients, and how many clients have any."""
     holders, counts = np.divmod(np.rint(total.values), _HOLDER)
     return Held(counts.astype(np.int64), holders.astype(np.int64))
+
+
+def mark_of(*told: str) -> int:
+    """Return what stands, in a sum of counts, for what clients were told: 32 bits of a digest."""
+    return int.from_bytes(hashlib.sha256(repr(told).encode()).digest()[:4], "little")
+
+
+def marked(counts: NDArray[np.float64], mark: int) -> NDArray[np.float64]:
+    """Return a table of counts with one more row, that begins with a mark."""
+    last = np.zeros((1, counts.shape[1]))
+    last[0, 0] = mark
+    return np.concatenate([counts, last])
+
+
+def unmarked(total: Total) -> tuple[Total, int]:
+    """Return a sum of tables without their last row, and its mark, the same at all clients."""
+    mark = round(float(total.values[-1, 0]) / max(len(total.terms), 1))
+    return replace(total, values=total.values[:-1]), mark
 
 
 def power_of_four(least: float) -> float:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_pair_masks
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
 from daskfc.federation import Federation, Local, PerClient
-from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
+from daskfc.federation.party.once import OnceOnly
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.messages import MaskedPart, PublicKeys
@@ -202,6 +203,7 @@ def agree(
         )
     site.check_maskers(1 + len(public))
     site.check_members(members)
+    site.check_one_set(members)
     own = KeyPair(secret.derive("aggregation"))
     keys = {name: own.shared(message.keys.tobytes(), "masks") for name, message in public.items()}
     return PairKeys(party, keys, len(members), site.once())

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from daskfc.coding import FixedPoint, KeyPair, SecretKey, add_mask
 from daskfc.errors import DeadlineError, DecodingError, PrivacyError
 from daskfc.federation import Federation, Local, PerClient, Sent
-from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
+from daskfc.federation.party.once import OnceOnly
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import Rule, some_clients, takes
 from daskfc.secure.sums.masked import PairKeys, add_up, bits_of, mask_key, masked_part
 from daskfc.secure.sums.messages import Arrivals, MaskedPart, MaskSum, PublicKeys
@@ -288,7 +289,7 @@ def agreed(
         )
     site.check_maskers(len(members), threshold)
     if party not in those:  # these hold whom they open
-        site.check_members(members)
+        site.check_members(members, len(members) - threshold)
     own = KeyPair(secret.derive("aggregators"))
     keys = {
         name: own.shared(message.keys.tobytes(), "shares")

@@ -23,7 +23,8 @@ from daskfc.coding import (
     share_secret,
 )
 from daskfc.errors import DecodingError, PrivacyError
-from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
+from daskfc.federation.party.once import OnceOnly
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.masked import mask_key
 from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares

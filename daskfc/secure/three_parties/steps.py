@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from daskfc.arrays import Floats, Ints
 from daskfc.coding import KeyPair, SecretKey
 from daskfc.errors import DecodingError, InvalidInput, PrivacyError
-from daskfc.federation.party.site_rules import FREE, OnceOnly, SiteRules
+from daskfc.federation.party.once import OnceOnly
+from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import Announced, Rule, some_clients, takes
 from daskfc.secure.shared import Bits, Numbers, Party, Program, cut_numbers
 from daskfc.secure.sums.messages import PublicKeys

@@ -62,6 +62,16 @@ class PreparedStore(ClientStore):
                 return True
         return False
 
+    def words_there(self) -> set[tuple[str, str]]:
+        """Return the words that samples have, each with its column."""
+        found = set[tuple[str, str]]()
+        for _, rows in self.blocks():
+            for name, column in zip(self.feature_names, rows.T, strict=True):
+                if words := self.categories.get(name):
+                    own = np.unique(column[~np.isnan(column)]).tolist()
+                    found.update((name, words[int(number)]) for number in own)
+        return found
+
     @property
     def columns(self) -> Columns:
         """The columns as the steps so far made them."""

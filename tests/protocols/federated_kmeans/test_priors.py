@@ -122,7 +122,8 @@ def test_overdispersion_at_its_ends(counts, rho):
 
 def test_a_second_question_of_shares_is_refused():
     from daskfc.errors import PrivacyError
-    from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+    from daskfc.federation.party.once import OnceOnly
+    from daskfc.federation.party.site_rules import SiteRules
 
     class Once(SiteRules):
         held = OnceOnly()

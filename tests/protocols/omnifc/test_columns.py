@@ -8,7 +8,8 @@ from sklearn.datasets import load_digits, load_iris
 from daskfc import Federation, OmniFC
 from daskfc.coding import SecretKey, choose_residues
 from daskfc.errors import InvalidInput, OverflowRefused, PartyError, PrivacyError, StoreError
-from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.federation.party.once import OnceOnly
+from daskfc.federation.party.site_rules import SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
 from daskfc.secure.distances import choose_code

@@ -17,7 +17,8 @@ from daskfc.errors import (
     PrivacyError,
     ResourceRefused,
 )
-from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.federation.party.once import OnceOnly
+from daskfc.federation.party.site_rules import SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.metrics import ari
 from daskfc.protocols.omnifc import on_shares

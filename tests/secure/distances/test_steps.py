@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from daskfc.coding import ResidueSystem, SecretKey, choose_residues, quantise
 from daskfc.errors import DecodingError, InvalidInput, OverflowRefused, PrivacyError
-from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.federation.party.once import OnceOnly
+from daskfc.federation.party.site_rules import SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.pairwise import DistanceTiles, SymmetricGrid
 from daskfc.secure.distances import choose_code

@@ -16,6 +16,7 @@ class Here:
     def __init__(self, clients, smallest=ANY_PART):
         self.smallest = smallest
         self.clients = tuple(clients)
+        self.rules = {}  # by party, of those that have rules of their own
         self.ledger = []
         self.round = 0
         self.secrets = {name: SecretKey(bytes([i]) * 32) for i, name in enumerate(clients)}
@@ -32,7 +33,7 @@ class Here:
         given = {
             "party": party,
             "secret": self.secrets.get(party),
-            "site": Announced(self.smallest),
+            "site": self.rules.get(party) or Announced(self.smallest),
         }
         return step(*own, **{name: given[name] for name in given if name in asked})
 

@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import PerClient
-from daskfc.federation.party.site_rules import OnceOnly
+from daskfc.federation.messages.digests import content_digest
+from daskfc.federation.party.once import OnceOnly
 from daskfc.secure.kmeans import LloydNoise, nearest_labels, open_kmeans
 from daskfc.secure.kmeans.groups import (
     SMALLEST,
@@ -22,7 +23,7 @@ from daskfc.secure.kmeans.groups import (
 )
 from daskfc.secure.kmeans.lloyd import units
 from daskfc.secure.kmeans.messages import KMeansCounts, KMeansProposal
-from daskfc.secure.kmeans.on_sums import POINTS, fresh_moments, own_squares
+from daskfc.secure.kmeans.on_sums import POINTS, Grouped, fresh_moments, own_squares
 from daskfc.secure.kmeans.stand_ins import STAND_INS
 from daskfc.secure.sums import PlainSum
 from daskfc.secure.sums.few import count_unit, power_of_four
@@ -41,9 +42,10 @@ def fitted(rows, k, clients="abc", smallest=ANY_PART, own=None, **how):
 
 def test_parts_in_a_plan_have_the_shapes_of_those_of_clients():
     rows = np.random.default_rng(0).normal(size=(100, 2))
-    counts = KMeansCounts(np.full((2, 3), 20), np.ones((2, 3), bool), 10)
+    counts = KMeansCounts(np.full((2, 3), 20), np.ones((2, 3), bool), 10, 0)
     told = counts.counts, counts.held, counts.least
-    groups, n_fresh = split_groups(*told)[np.arange(100) % 2, 0], len(fresh_groups(*told))
+    groups = Grouped(split_groups(*told)[np.arange(100) % 2, 0], counts=content_digest(counts))
+    n_fresh = len(fresh_groups(*told))
     proposal = KMeansProposal(np.zeros((3, 2)), np.zeros(2), n_fresh)
     part = fresh_moments(rows, groups, proposal, counts, 1.0)
     assert n_fresh > 1

@@ -153,11 +153,11 @@ def test_what_a_site_prepares_before_a_sum(step, so_far, allowed):
 
 
 def test_lengths_that_the_sum_cannot_tell_are_refused():
-    total = Total(np.array([[4.0], [1e-7], [0.0]]), 1e-12, ("a", "b"))
+    total = Total(np.array([[4.0], [1e-7], [0.0], [4.0]]), 1e-12, ("a", "b"))
     with pytest.raises(InvalidInput, match="too few digits for the shortest"):
         steps_.row_lengths(total)
-    whole = Total(np.array([[4.0], [1e-12], [0.0]]), 1e-12, ("a", "b"))
-    np.testing.assert_array_equal(steps_.row_lengths(whole).lengths, [2.0, 0.0, 0.0])
+    whole = Total(np.array([[4.0], [1e-12], [0.0], [4.0]]), 1e-12, ("a", "b"))
+    np.testing.assert_array_equal(steps_.row_lengths(whole).lengths, [2.0, 0.0, 0.0, 2.0])
 
 
 def test_features_are_shifted_before_they_are_smoothed(tmp_path):

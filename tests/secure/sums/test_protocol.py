@@ -27,7 +27,8 @@ from daskfc.errors import (
     PrivacyError,
 )
 from daskfc.federation import PerClient
-from daskfc.federation.party.site_rules import OnceOnly, SiteRules
+from daskfc.federation.party.once import OnceOnly
+from daskfc.federation.party.site_rules import SiteRules
 from daskfc.secure.sums import RecoveringSum
 from daskfc.secure.sums.masked import (
     agree,

@@ -10,8 +10,9 @@ from scipy import stats
 from daskfc.coding import FixedPoint, SecretKey, add_mask
 from daskfc.errors import DeadlineError, DecodingError, InvalidInput, PolicyRefused, PrivacyError
 from daskfc.federation import PerClient, check_message, payload_bytes
+from daskfc.federation.party.once import OnceOnly
 from daskfc.federation.party.options import PartyOptions, RunSettings
-from daskfc.federation.party.site_rules import OnceOnly, PartyRules
+from daskfc.federation.party.site_rules import PartyRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.privacy import with_noise_share
 from daskfc.secure.sums import SharedSum, open_sum
@@ -405,7 +406,7 @@ class Counted(PartyRules):
         self.__dict__.update(rules_of(folder).__dict__)
         self.members = []
 
-    def check_members(self, members):
+    def check_members(self, members, may_leave=0):
         self.members.append(tuple(members))
 
 

@@ -123,7 +123,7 @@ class Counted(PartyRules):
         self.__dict__.update(rules.__dict__)
         self.members = []
 
-    def check_members(self, members):
+    def check_members(self, members, may_leave=0):
         self.members.append(tuple(members))
 
 

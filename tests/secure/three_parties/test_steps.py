@@ -15,9 +15,10 @@ from daskfc.errors import (
     PrivacyError,
     ResourceRefused,
 )
+from daskfc.federation.party.once import OnceOnly
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.process_memory import PROCESS_BYTES
-from daskfc.federation.party.site_rules import OnceOnly, PartyRules, SiteRules
+from daskfc.federation.party.site_rules import PartyRules, SiteRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.secure.shared import DensityClusters, Lloyd, Numbers, put_together
 from daskfc.secure.shared.planes import unpacked
