@@ -168,7 +168,9 @@ def kept_buckets(
         told = np.where(kept, held.counts, 0)
         kept &= told == told.max(axis=1, keepdims=True)
     columns, buckets = np.nonzero(kept)
-    return KeptBuckets(*(one.astype(np.int64) for one in (columns, buckets, withheld)), mark)
+    return KeptBuckets(
+        columns.astype(np.int64), buckets.astype(np.int64), withheld.astype(np.int64), mark
+    )
 
 
 @takes(so_far=no_weights)

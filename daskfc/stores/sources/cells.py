@@ -183,10 +183,8 @@ class Cells:
         name = str(column.name)
         for row in np.flatnonzero(np.asarray(wrong, dtype=bool)):
             cell = str(column.iloc[row]).strip()
-            said, then = rule, way_out
-            if rule is None:
-                got, then = _look_of(cell, self.spelling.decimal)
-                said = f"features must be numeric; got {got}"
+            got, then = (None, way_out) if rule else _look_of(cell, self.spelling.decimal)
+            said = rule or f"features must be numeric; got {got}"
             if self.faults is None:
                 raise StoreError(f"{self._at(start + int(row), name)} {said}. {then}")
             self.faults.append(Fault(name, start + int(row), cell, said, then))
