@@ -31,4 +31,9 @@ def kept_key(url: str, client: str, *, replaces: bool) -> dict[str, Any]:
             group = zarr.open_group(zarr_store(url, read_only=True), mode="r", zarr_format=3)
             if group.attrs.get("client") == client:
                 return {_ATTRIBUTE: stored_key(group["sample_id"]).hex()}
-    return {_ATTRIBUTE: os.urandom(_BYTES).hex()}
+    return {_ATTRIBUTE: new_key().hex()}
+
+
+def new_key() -> bytes:
+    """Return the secret of a store that replaces none."""
+    return os.urandom(_BYTES)

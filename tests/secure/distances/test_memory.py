@@ -131,7 +131,7 @@ def test_what_the_clusterer_reads_at_once_is_refused_before_the_run():
     check(needs(work, 2048), {"server": 4 * GB})
     reader = Reader("k-medoids", memory=2 * 8 * 70_000**2)
     need = needs(dataclasses.replace(work, reader=reader), 2048)
-    said = r"exact distances .*, and k-medoids on them, would take 78\.75"
+    said = r"exact distances .*, and k-medoids on them, would take 78\.82"
     with pytest.raises(ResourceRefused, match=said):
         check(need, {"server": 4 * GB})
 

@@ -167,7 +167,8 @@ def _server_state(w: Workload, grid: SymmetricGrid) -> tuple[tuple[int, int], in
         after = max(b * n * 8, w.reader.memory)
         # a chunk is written whole, at the lower and right edge too
         disk = grid.n_blocks * b * b * 8 + w.reader.disk
-        return (b * b * 8, after + 2 * b * b * 8), disk
+        # a block as it is read, compressed, as it comes out and in its place; and the one before
+        return (b * b * 8, after + 4 * b * b * 8), disk
     if w.mode == "radius":
         cell = b * (-(-b // 8))
         # a bit and a byte a pair; then a part of 2**18 pairs as row and column numbers, twice
