@@ -279,7 +279,8 @@ def test_errors_of_similarities_stand_beside_their_bounds(summary):
 PROFILES = {
     "columns": ["<age>", "sex"], "clusters": [0, 2], "sizes": [5, 7],
     "means": [[61.25, 0.5], [40.0, 0.25]], "stds": [[2.0, 0.5], [3.0, 0.4]],
-    "separation": [0.9, 0.1], "withheld": {"1": "it has fewer than 5 samples"},
+    "overall_mean": [48.9, 0.35], "separation": [0.9, 0.1],
+    "withheld": {"1": "it has fewer than 5 samples"},
 }  # fmt: skip
 
 
