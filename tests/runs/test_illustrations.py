@@ -83,6 +83,8 @@ def test_profiles_show_what_sets_clusters_apart_first():
         "columns": ["pulse", "<age>"],
         "clusters": ["0", "1"],
         "means": [[61.0, 70.5], [72.0, 1.0]],
+        "stds": [[2.0, 1.0], [3.0, 0.5]],
+        "overall_mean": [66.0, 40.0],
         "standardised": [[-2.04, 0.1], [1.0, None]],
     }
     page = profile_heat_map(profiles)
@@ -91,7 +93,7 @@ def test_profiles_show_what_sets_clusters_apart_first():
         assert words in page
     lies, off = of_profiles(profiles)
     assert (off.title, off.drawing) == ("Off the mean of all samples", page)
-    assert lies.drawing == ""  # as of a run of before, whose summary has no overall means
+    assert "pulse" in lies.drawing
     assert profile_heat_map(None) == profile_heat_map({"columns": [], "standardised": []}) == ""
 
 
