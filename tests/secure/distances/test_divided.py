@@ -50,7 +50,7 @@ def kept(tiles):
         graph = tiles.graph()
         return graph.indices, graph.distances
     if isinstance(tiles, RadiusTiles):
-        pairs = [np.transpose(pair) for pair in tiles.edges()]
+        pairs = [np.empty((0, 2), np.int32), *(np.transpose(pair) for pair in tiles.edges())]
         return (np.unique(np.concatenate(pairs), axis=0),)
     return (tiles.full(),)
 
