@@ -202,11 +202,13 @@ def labels_of_client(
     return ClientLabels(np.asarray(labels, dtype=np.int64)[positions[client]])
 
 
-_OF_NEW = "labels of new samples"  # of a client's own again they may differ from those of the fit
+_OF_NEW = (
+    "labelling of new samples"  # of a client's own again they may differ from those of the fit
+)
 
 
 def _with_ids(
-    data: ClientStore, labels: np.ndarray, site: SiteRules, use: str = "labels of samples"
+    data: ClientStore, labels: np.ndarray, site: SiteRules, use: str = "labelling of a store"
 ) -> LabelledSamples:
     site.check_labels(data, labels, use)
     return LabelledSamples(np.asarray(labels, dtype=np.int64), *text_arrays(data.sample_ids()))

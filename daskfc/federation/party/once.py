@@ -39,6 +39,15 @@ class OnceOnly:
                 "Nothing was sent; sum under a new tag."
             )
 
+    def hold_one(self, use: str, tag: str, content: bytes) -> None:
+        """Record what a start has once, for each tag; PrivacyError for another content."""
+        try:
+            self.hold(use, tag, content)
+        except PrivacyError:
+            raise PrivacyError(
+                f"a start has one {use}, and this is another. Nothing was sent; start the run again."
+            ) from None
+
     def has(self, use: str, tag: str) -> bool:
         """Return whether `hold` recorded a content of a tag for a use."""
         return hashlib.sha256(f"{use} {tag}".encode()).hexdigest() in self._seen

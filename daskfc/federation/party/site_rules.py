@@ -238,12 +238,12 @@ class PartyRules(SiteRules):
         if isinstance(most, int) and asked > most:
             told = f"labels of {asked} clusters; {self._method} was announced with {most}."
             self.refuse(Refusal("steps", told))
-        self._once.hold(use, store.digest, labels.tobytes())
+        self._once.hold_one(use, store.digest, labels.tobytes())
 
     def hold_one(self, use: str, tag: str, content: bytes) -> None:
         """See `SiteRules`; whoever may compose steps may also fit several times in a start."""
         if not self.composes:
-            self._once.hold(use, tag, content)
+            self._once.hold_one(use, tag, content)
 
     def refuse(self, refusal: Refusal) -> NoReturn:
         """Raise PolicyRefused: the site sees the whole sentence, others the rule's name only."""
@@ -302,7 +302,7 @@ class PartyRules(SiteRules):
         told = self._parameters
         several = told.get("participation", 1) != 1 or told.get("variant") == "tree"
         if not several and self._method != "preparation":
-            self.hold_one("clients of masked sums", "", json.dumps(sorted(members)).encode())
+            self.hold_one("set of clients in masked sums", "", json.dumps(sorted(members)).encode())
 
     def opened(self, store: "ClientStore", data_set: str) -> None:
         """Bind the pseudonyms' label to submitter and data, or refuse by the rule ``pseudonyms``.

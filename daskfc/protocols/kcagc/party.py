@@ -139,7 +139,7 @@ def cluster_locally(
         rows = divide_rows(rows, squared_row_norms(rows))
     seed = seeds.integer_seed(random_state, "local clusters", party)
     labels = local_clusters(rows, n_local_clusters, seed=seed, n_init=n_local_init)
-    site.hold_one("local clusters", "", labels.tobytes())
+    site.hold_one("division into local clusters", "", labels.tobytes())
     return LocalClusters(labels.astype(np.int32))
 
 

@@ -116,7 +116,7 @@ def coreset_part(
 
     There is one sample in a start: many would be all rows.
     """
-    site.hold_one("rows of a coreset", "", repr((size.n_samples, plan)).encode())
+    site.hold_one("sample of rows for a coreset", "", repr((size.n_samples, plan)).encode())
     counts = np.bincount(solution.labels, minlength=len(solution.centers)).astype(np.float64)
     if size.n_samples == 0:
         return CoresetPart(solution.centers, counts)

@@ -269,7 +269,7 @@ def own_counts(
     if nearest.of != content_digest(proposal):
         raise _others()
     mark = groups.mark(nearest)
-    site.hold_one("groups of a k-means", f"{groups.depth}", b"%d" % mark)
+    site.hold_one("partition at a step of a k-means", f"{groups.depth}", b"%d" % mark)
     m, k = proposal.n_groups, len(proposal.centers)
     found = np.bincount(groups.numbers * k + nearest.centers, minlength=m * k).reshape(m, k)
     return marked(counts_and_holder(found.astype(np.float64)), mark)
@@ -295,7 +295,7 @@ def fresh_moments(
     """Return a client's part of the sums over new groups, in `units`."""
     if groups.counts != content_digest(counts):
         raise _others()
-    site.hold_one("sums of a k-means", f"{groups.depth}", b"of groups")
+    site.hold_one("sum at a step of a k-means", f"{groups.depth}", b"of groups")
     fresh = fresh_groups(counts.counts, counts.held, counts.least)
     place = np.full(int(split_groups(counts.counts, counts.held, counts.least).max()) + 1, -1)
     place[fresh] = np.arange(len(fresh))
@@ -317,8 +317,8 @@ def last_moments(
     They may move rows that no group is made of alone: beside later sums these would be known.
     """
     groups.check(nearest, counts)
-    site.hold_one("sums of a k-means", f"{groups.depth + 1}", b"of clusters")
-    site.hold_one("groups of a k-means", f"{groups.depth + 1}", b"no more")
+    site.hold_one("sum at a step of a k-means", f"{groups.depth + 1}", b"of clusters")
+    site.hold_one("partition at a step of a k-means", f"{groups.depth + 1}", b"no more")
     labels = last_clusters(counts.counts, counts.held, counts.least)
     moments = moments_about(
         rows, labels[groups.numbers, nearest.centers], len(proposal.centers), proposal.origin
