@@ -45,7 +45,8 @@ class OnceOnly:
             self.hold(use, tag, content)
         except PrivacyError:
             raise PrivacyError(
-                f"a start has one {use}, and this is another. Nothing was sent; start the run again."
+                f"a start has one {use}, and this is another. Nothing was sent; start the run "
+                "again."
             ) from None
 
     def has(self, use: str, tag: str) -> bool:
