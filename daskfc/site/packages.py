@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from daskfc.plugins import entry_points_of
 
@@ -52,20 +51,21 @@ def modules_of(packages: Iterable[str]) -> frozenset[str]:
         return frozenset(
             point.module.partition(".")[0] for point in entry_points_of("daskfc.methods")
         )
-    asked = [Requirement(one) for one in packages]
-    if not asked:
-        return frozenset()
-    owners: dict[str, list[str]] = {}
-    for module, names in packages_distributions().items():
-        for name in names:
-            owners.setdefault(canonicalize_name(name), []).append(module)
     found: set[str] = set()
-    for one in asked:
-        name = canonicalize_name(one.name)
+    for one in map(Requirement, packages):
         try:
-            if one.specifier.contains(version(name), prereleases=True):
-                found.update(owners.get(name, ()))
+            owner = distribution(one.name)
         except PackageNotFoundError:
             if not one.specifier:
                 found.add(one.name)
+            continue
+        if one.specifier.contains(owner.version, prereleases=True):
+            found.update(_modules(owner))
     return frozenset(module for module in found if module.isidentifier())
+
+
+def _modules(owner: Distribution) -> set[str]:
+    """Return the top modules that a package declares, or else has files of."""
+    declared = (owner.read_text("top_level.txt") or "").split()
+    files = (file for file in owner.files or () if file.suffix == ".py")
+    return set(declared) or {file.parts[0].removesuffix(".py") for file in files}

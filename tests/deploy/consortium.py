@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from daskfc.deploy.connections import pace
 from daskfc.deploy.connections.reaching import address_in
 from daskfc.federation import Federation
 from daskfc.testing.federation import stores_of
-from tests.deploy.test_sites import LOADED, Site, cluster_of
+from tests.deploy.test_sites import Site, cluster_of
 
 ROLES = {
     "a": "client", "b": "client", "c": "client", "server": "server", "scheduler": "scheduler",
@@ -40,19 +41,15 @@ class Consortium:
         Keys that their policies have beside those of `Site`, or in their place.
     rest : float, optional
         Seconds that a message may take beside its bytes, in place of those that daskfc lets it.
+    forked : bool
+        Whether what the scripts start is a fork, or has a command line of its own.
     """
 
-    def __init__(self, folder, rows, policy="", rest=None):
-        self.folder = folder
-        (folder / "sitecustomize.py").write_text(
-            "import sys\n"
-            "if 'multiprocessing.resource_tracker' not in ' '.join(sys.orig_argv):\n"
-            "    from daskfc.deploy.connections import pace\n"
-            "    from daskfc.deploy.processes import spawn\n"
-            f"    spawn._PRELOAD = {LOADED}\n"
-            f"    pace._REST_S = {rest or pace._REST_S}\n"
-        )
-        self.everywhere = {"PYTHONPATH": os.pathsep.join([str(folder), os.getcwd()])}
+    def __init__(self, folder, rows, policy="", rest=pace._REST_S, forked=True):
+        self.folder, self.rest, self.forked = folder, rest, forked
+        (folder / "bin").mkdir()
+        (folder / "bin" / "daskfc").write_text('#!/bin/sh\nprintf "%s\\0" "$@"\n')
+        (folder / "bin" / "daskfc").chmod(0o700)
         self.site = Site(folder)
         keys = [yaml.safe_load(text) for text in (self.site.policy.read_text(), policy)]
         self.site.policy.write_text(yaml.safe_dump({**keys[0], **(keys[1] or {})}))
@@ -91,10 +88,16 @@ class Consortium:
 
     def run(self, name, *words, **environment):
         """Start a side by its own script."""
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        script = str(self.held(name) / "start.sh")
-        environment = {"PATH": path, **self.everywhere, **environment}
-        process = self.site.start(*map(str, words), program=script, **environment)
+        words = [str(self.held(name) / "start.sh"), *map(str, words)]
+        place = self.folder / "bin" if self.forked else Path(sys.executable).parent
+        environment["PATH"] = os.pathsep.join([str(place), os.environ["PATH"]])
+        if self.forked:
+            told = subprocess.check_output(words, env={**os.environ, **environment}, text=True)
+            command = ("-m", "daskfc", *told.split("\0")[:-1])
+            patience = f"from daskfc.deploy.connections import pace; pace._REST_S = {self.rest}"
+            process = self.site.start(*command, before=f"import os; os.umask(0o77); {patience}")
+        else:
+            process = self.site.start(*words[1:], program=words[0], **environment)
         self.processes[name] = process
 
     def said(self, name):

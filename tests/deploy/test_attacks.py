@@ -43,7 +43,7 @@ ROWS = {"a": np.array([[1.0, 2.0], [3.0, 4.0]]), "b": np.array([[10.0, 20.0]])}
 
 @pytest.fixture(scope="module")
 def consortium(tmp_path_factory):
-    made = Consortium(tmp_path_factory.mktemp("consortium"), ROWS)
+    made = Consortium(tmp_path_factory.mktemp("consortium"), ROWS, forked=False)
     yield made
     made.site.end()
 

@@ -18,6 +18,7 @@ from daskfc.federation import Federation, serve_party
 from daskfc.federation.identity.versions import HERE
 from daskfc.protocols import OmniFC
 from daskfc.testing.federation import stores_of
+from tests.deploy.forked import launcher
 from tests.federation import steps
 
 pytestmark = pytest.mark.slow
@@ -36,11 +37,6 @@ packages: [tests]
 """
 
 
-# What a party's processes are forked from loads before the first step, here and in a `Consortium`.
-# All that steps of methods import, as where sites start their own scripts, takes two seconds more.
-LOADED = ("daskfc.deploy.processes.last_out", "daskfc.federation.worker.guard")
-
-
 class Site:
     """Processes of a test, ended with it."""
 
@@ -50,13 +46,18 @@ class Site:
         self.policy = folder / "site.yaml"
         self.policy.write_text(POLICY)
 
-    def start(self, *command, program=sys.executable, **environment):
-        log = (self.folder / f"{len(self.running)}.log").open("w")
-        env = {**os.environ, "PYTHONPATH": os.getcwd(), **environment}
-        process = subprocess.Popen(
-            [program, *command], stdout=log, stderr=log, env=env, start_new_session=True
-        )
-        log.close()
+    def start(self, *command, program=None, before="", **environment):
+        """Start Python, in a fork, or another program."""
+        log = self.folder / f"{len(self.running)}.log"
+        log.touch()
+        if program is None:
+            process = launcher().start(command, log, before)
+        else:
+            env = {**os.environ, "PYTHONPATH": os.getcwd(), **environment}
+            with log.open("w") as file:
+                process = subprocess.Popen(
+                    [program, *command], stdout=file, stderr=file, env=env, start_new_session=True
+                )
         self.running.append(process)
         return process
 
@@ -74,10 +75,8 @@ class Site:
     def party(self, name, address, **options):
         options.setdefault("policy", str(self.policy))
         code = (
-            "import atexit, gc; gc.disable(); atexit.register(gc.freeze); "  # as a command does
-            f"from daskfc.deploy.processes import spawn; spawn._PRELOAD = {LOADED!r}; "
             "from daskfc.federation import serve_party; "
-            "from daskfc.deploy.config.config import SecurityFiles; gc.enable(); "
+            "from daskfc.deploy.config.config import SecurityFiles; "
             f"serve_party({name!r}, scheduler={address!r}, **{options!r})"
         )
         if "security" in options:
@@ -222,6 +221,7 @@ def test_a_worker_without_the_guard_is_refused(site):
         *("-m", "distributed.cli.dask_worker", address, "--name", "hospital-a", "--no-nanny"),
         *("--resources", "hospital-a=1e9", "--no-dashboard", "--host", "127.0.0.1"),
         *("--local-directory", str(site.folder)),
+        program=sys.executable,
     )
     site.party("server", address)
     with pytest.raises(ClusterError, match=r"worker 'hospital-a' of .* plain Dask worker without"):

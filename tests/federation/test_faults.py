@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,7 +21,8 @@ from daskfc.deploy.config.values import LEAST_MEMORY
 from daskfc.errors import ClusterError, DeadlineError, LedgerError, PartyError
 from daskfc.federation import Federation
 from daskfc.testing.federation import federation_of, stores_of
-from tests.deploy.test_sites import LOADED, Site, cluster_of
+from tests.deploy.forked import launcher
+from tests.deploy.test_sites import Site, cluster_of
 from tests.federation import steps
 
 pytestmark = pytest.mark.slow
@@ -323,30 +323,43 @@ def test_of_two_drivers_that_begin_together_one_gets_all_parties(sites, tmp_path
 
 
 DRIVER = """
-import sys, time
+import signal
 from daskfc.federation import Federation
 federation = Federation.connect({cluster!r}, clients=["a", "b"])
 federation.start_run("killed", random_state=0, deadline_s=60)
 print("runs", flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 
-def test_a_killed_driver_holds_nobody(sites, tmp_path):
-    script = tmp_path / "driver.py"
-    script.write_text(DRIVER.format(cluster=sites.cluster))
-    driver = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )
-    assert driver.stdout.readline() == b"runs\n"
+@pytest.fixture
+def start_driver(tmp_path):
+    """Start programs, and wait until their runs have begun."""
+    running = []
+
+    def start(code, **environment):
+        told = tmp_path / f"told-{len(running)}"
+        os.mkfifo(told)
+        driver = launcher().start(("-c", code), told, **environment)
+        running.append((driver, told.open()))
+        assert running[-1][1].readline() == "runs\n"
+        return driver
+
+    yield start
+    for driver, told in running:
+        driver.kill()
+        driver.wait()
+        told.close()
+
+
+def test_a_killed_driver_holds_nobody(sites, start_driver):
+    driver = start_driver(DRIVER.format(cluster=sites.cluster))
     try:
         with pytest.raises(ClusterError, match="run 'killed' of another driver"):
             joined(sites)
     finally:
         driver.kill()
-        driver.communicate()
+        driver.wait()
     with at_most(15), joined(sites) as second:
         second.start_run("next", random_state=0, deadline_s=60)
         np.testing.assert_array_equal(total(second), TOTAL)
@@ -436,12 +449,11 @@ def test_a_site_that_was_started_again_asks_for_a_resume(started, tmp_path):
 # -- what is left behind ----------------------------------------------------------------------
 
 KILLED = """
-import sys; from daskfc.deploy.processes import spawn; spawn._PRELOAD = {loaded!r}
 from daskfc.federation import Federation
 federation = Federation.local({urls!r})
 federation.start_run("r", random_state=0)
 print("runs", flush=True)
-sys.stdin.read()
+open({end!r}).read()
 """
 
 
@@ -452,49 +464,31 @@ def short_folder():
         yield Path(folder)
 
 
-@pytest.fixture
-def start_script():
-    running = []
-
-    def start(script, temporary):
-        env = {**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(temporary)}
-        pipe = subprocess.PIPE
-        driver = subprocess.Popen(
-            [sys.executable, str(script)], stdin=pipe, stdout=pipe, env=env, start_new_session=True
-        )
-        running.append(driver)
-        assert driver.stdout.readline() == b"runs\n"
-        return driver
-
-    yield start
-    for driver in running:
-        driver.kill()
-        driver.communicate()
-
-
 def left_in(folder):
     # onnxruntime writes the identity of its session there, once for all of a user's processes.
     return [path for path in folder.iterdir() if path.name != ".ses"]
 
 
-def test_a_killed_driver_leaves_no_process_and_no_file(tmp_path, short_folder, start_script):
-    script = tmp_path / "driver.py"
-    script.write_text(KILLED.format(urls=stores_of(tmp_path, ROWS), loaded=LOADED))
-    lives, killed = (start_script(script, short_folder) for _ in range(2))
+def test_a_killed_driver_leaves_no_process_and_no_file(tmp_path, short_folder, start_driver):
+    end = tmp_path / "end"
+    os.mkfifo(end)
+    code = KILLED.format(urls=stores_of(tmp_path, ROWS), end=str(end))
+    start = functools.partial(start_driver, code, TMPDIR=str(short_folder))
+    lives, killed = start(), start()
     assert len(left_in(short_folder)) == 2
     processes = psutil.Process(killed.pid).children(recursive=True)
     assert len(processes) >= 3
     killed.kill()
-    killed.communicate()
+    killed.wait()
     assert psutil.wait_procs(processes, timeout=20)[1] == []
     assert len(left_in(short_folder)) == 1  # of the one that lives
     processes = psutil.Process(lives.pid).children(recursive=True)
     os.killpg(lives.pid, signal.SIGKILL)  # with the process that would sweep
-    lives.communicate()
+    lives.wait()
     assert psutil.wait_procs(processes, timeout=20)[1] == []
     assert len(left_in(short_folder)) == 1
-    last = start_script(script, short_folder)
+    last = start()
     assert len(left_in(short_folder)) == 1  # its own
-    last.communicate(b"")
-    assert last.returncode == 0
+    end.write_text("")
+    assert last.wait(60) == 0
     assert left_in(short_folder) == []

@@ -1,6 +1,6 @@
 """Which installed package a method is said to be of."""
 
-from importlib.metadata import EntryPoint, PackageNotFoundError, version
+from importlib.metadata import EntryPoint, version
 
 import pytest
 
@@ -24,6 +24,21 @@ def register(monkeypatch):
         points.append(point)
 
     monkeypatch.setattr(packages, "entry_points_of", lambda group: tuple(points))
+    return add
+
+
+@pytest.fixture
+def install(monkeypatch, tmp_path):
+    """Put packages on the path, of which nothing is there but what they say of themselves."""
+
+    def add(name, version, files):
+        folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+        for file, text in files.items():
+            (folder / file).write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+
     return add
 
 
@@ -63,18 +78,20 @@ def test_our_own_methods_are_ours(register):
         ("not-a-module", "1.0", set()),
     ],
 )
-def test_a_policy_names_the_modules_of_what_is_installed(monkeypatch, asked, version, modules):
+def test_a_policy_names_the_modules_of_what_is_installed(install, asked, version, modules):
     """A version before a release is one that the policy's words have, as pip would tell."""
-
-    def installed(name):
-        if name != "our-methods":
-            raise PackageNotFoundError(name)
-        return version
-
-    owners = {"ours": ["Our.Methods"], "ours-2": ["our-methods"], "theirs": ["their-methods"]}
-    monkeypatch.setattr(packages, "packages_distributions", lambda: owners)
-    monkeypatch.setattr(packages, "version", installed)
+    install("Our.Methods", version, {"top_level.txt": "ours\n"})
+    install("their-methods", version, {"top_level.txt": "theirs\n"})
     assert modules_of([asked]) == modules
+
+
+def test_modules_that_a_package_does_not_declare_are_those_it_has_files_of(install, tmp_path):
+    files = "ours/__init__.py", "ours/deep/one.py", "one.py", "x-1.dist-info/a.py", "data/x.json"
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    install("our-methods", "1.0", {"RECORD": "".join(f"{file},,\n" for file in files)})
+    assert modules_of(["our-methods"]) == {"ours", "one"}
 
 
 def test_any_package_is_each_that_registers_methods(register):
