@@ -5,7 +5,10 @@ import atexit
 import gc
 import importlib
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -29,6 +32,7 @@ _MODULES: Mapping[str, str] = {
     **dict.fromkeys(("labels", "predict"), "sites.labels"),
 }
 
+_LOCAL = re.compile(r"^cluster: *local\b", re.MULTILINE)
 _WITH_COMMANDS = {"budget", "certs", "policy", "stores"}
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "Begin": ("demo", "init", "methods", "stores", "suggest", "plan", "run"),
@@ -46,6 +50,22 @@ def _first_sentence(name: str) -> str:
     (found,) = (one for one in ast.parse(source).body if getattr(one, "name", "") == name)
     told = ast.get_docstring(cast(ast.FunctionDef, found)) or ""
     return " ".join(told.partition("\n\n")[0].split())
+
+
+def _starts_workers(words: list[str]) -> bool:
+    """Return whether a command starts workers here, with Dask's settings as they are by default.
+
+    It is a guess: the command itself reads its words and files.
+    """
+    if words[:1] not in (["run"], ["demo"]) or {"-h", "--help"} & {*words}:
+        return False
+    files = [word.partition("=")[2] for word in words if word.startswith("--cluster=")]
+    files += [file for word, file in pairwise(words) if word == "--cluster"]
+    try:  # a pipe can be read once, by the command
+        texts = [Path(file).read_text("utf-8") if Path(file).is_file() else "" for file in files]
+    except (OSError, ValueError):
+        return False
+    return all(_LOCAL.search(text) and "dask:" not in text for text in texts)
 
 
 class _Commands(Mapping[str, click.Command]):
@@ -77,6 +97,14 @@ class _Group(click.Group):
         if is_completing() and cmd_name in {*_MODULES} - _WITH_COMMANDS:
             return StandIn(cmd_name, lambda: self.commands[cmd_name])
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Let what workers are forked from load while a command does, if it will need them."""
+        if not is_completing() and _starts_workers(args):
+            importlib.import_module("daskfc.deploy.processes.spawn").load_early()
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that a word may become, or the options."""

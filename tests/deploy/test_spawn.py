@@ -53,6 +53,31 @@ def test_what_nobody_has_compiled_is_compiled_elsewhere(tmp_path):
     assert (missed, found > 5) == (1, True)  # one, by which it sees that the others are missing
 
 
+EARLY = """
+import os, dask.config, psutil
+before = dict(os.environ)
+from multiprocessing.forkserver import _forkserver
+from daskfc.deploy.config.settings import dask_settings
+from daskfc.deploy.processes import spawn
+spawn.load_early()
+assert dict(os.environ) == before
+early = _forkserver._forkserver_pid
+with dask.config.set(dask_settings({})):
+    spawn.prepare_forkserver()
+assert _forkserver._forkserver_pid == early
+theirs = psutil.Process(early).environ()
+for name, value in dask_settings({})["distributed.nanny.pre-spawn-environ"].items():
+    assert theirs[name] == str(value)
+"""
+
+
+@pytest.mark.slow
+def test_it_may_load_before_its_owner_does_and_limits_no_library_of_that():
+    names = dask_settings({})["distributed.nanny.pre-spawn-environ"]
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    subprocess.run([sys.executable, "-c", EARLY], env=env, check=True)
+
+
 def test_where_processes_are_not_forked_this_one_compiles_for_all(monkeypatch):
     class Spawning:
         def get_start_method(self):

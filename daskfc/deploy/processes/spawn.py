@@ -18,7 +18,7 @@ from typing import Any
 import dask.config
 
 from daskfc.deploy.config.dask_insides import get_mp_context
-from daskfc.deploy.config.settings import THREADS
+from daskfc.deploy.config.settings import THREADS, dask_settings
 from daskfc.deploy.processes.scratch import own_folder
 
 # What steps import. Loaded once in the process that all worker processes are forked from.
@@ -83,23 +83,42 @@ def without_main() -> Iterator[None]:
                     main.__file__ = _hidden["file"]
 
 
+def load_early() -> None:
+    """Start the fork server before this process imports what it needs: they do so side by side.
+
+    The settings are the default ones; it is for a cluster that has no others.
+    """
+    before = {*os.environ}
+    with dask.config.set(dask_settings({})):
+        _start_loading()
+    for name in os.environ.keys() - before:  # libraries of this process are not loaded yet
+        del os.environ[name]
+
+
 def prepare_forkserver() -> None:
     """Start the process that workers are forked from: it loads what steps import, on one thread."""
-    before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
-    for name, value in {**THREADS, **before}.items():  # Dask sets these too late for the process
-        os.environ.setdefault(name, str(value))
-    context = get_mp_context()  # sets Dask's own list of modules, once
-    if context.get_start_method() == "forkserver":
-        there = [name for name in _PRELOAD if importlib.util.find_spec(name.split(".")[0])]
-        multiprocessing.set_forkserver_preload(there)
-        _keep_sockets_in(own_folder())
-        _start_forkserver()
+    if _start_loading():
         with without_main():  # until all is loaded, and what nobody has compiled yet is compiled
-            first = context.Process(target=_nothing)
+            first = get_mp_context().Process(target=_nothing)
             first.start()
             first.join()
     else:
         importlib.import_module("daskfc.coding").warm_up()  # once, not by every worker at once
+
+
+def _start_loading() -> bool:
+    """Return whether workers are forked from a process, which is there then and loads."""
+    before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
+    for name, value in {**THREADS, **before}.items():  # Dask sets these too late for the process
+        os.environ.setdefault(name, str(value))
+    context = get_mp_context()  # sets Dask's own list of modules, once
+    if context.get_start_method() != "forkserver":
+        return False
+    there = [name for name in _PRELOAD if importlib.util.find_spec(name.split(".")[0])]
+    multiprocessing.set_forkserver_preload(there)
+    _keep_sockets_in(own_folder())
+    _start_forkserver()
+    return True
 
 
 def _nothing() -> None:
