@@ -78,7 +78,7 @@ def answers_of(X, code, system, evaluators, i, j, grid):
 
 
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=40)
 def test_what_workers_hand_back_is_what_the_server_decodes(data, tmp_path_factory):
     keep = data.draw(st.sampled_from(list(KEEPS)))
     primes, scale = SYSTEMS[data.draw(st.sampled_from(list(SYSTEMS)))]
