@@ -5,10 +5,8 @@ import atexit
 import gc
 import importlib
 import importlib.util
-import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -32,7 +30,6 @@ _MODULES: Mapping[str, str] = {
     **dict.fromkeys(("labels", "predict"), "sites.labels"),
 }
 
-_LOCAL = re.compile(r"^cluster: *local\b", re.MULTILINE)
 _WITH_COMMANDS = {"budget", "certs", "policy", "stores"}
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "Begin": ("demo", "init", "methods", "stores", "suggest", "plan", "run"),
@@ -52,20 +49,17 @@ def _first_sentence(name: str) -> str:
     return " ".join(told.partition("\n\n")[0].split())
 
 
-def _starts_workers(words: list[str]) -> bool:
-    """Return whether a command starts workers here, with Dask's settings as they are by default.
+def _load_early(words: list[str]) -> None:
+    """Let what workers are forked from load while a command does, if its words say it needs them.
 
-    It is a guess: the command itself reads its words and files.
+    It is a guess: the command itself reads its words.
     """
     if words[:1] not in (["run"], ["demo"]) or {"-h", "--help"} & {*words}:
-        return False
-    files = [word.partition("=")[2] for word in words if word.startswith("--cluster=")]
-    files += [file for word, file in pairwise(words) if word == "--cluster"]
-    try:  # a pipe can be read once, by the command
-        texts = [Path(file).read_text("utf-8") if Path(file).is_file() else "" for file in files]
-    except (OSError, ValueError):
-        return False
-    return all(_LOCAL.search(text) and "dask:" not in text for text in texts)
+        return
+    clusters = [word.partition("=")[2] for word in words if word.startswith("--cluster=")]
+    clusters += [after for word, after in pairwise(words) if word == "--cluster"]
+    spawn = importlib.import_module("daskfc.deploy.processes.spawn")
+    spawn.load_early(clusters[-1] if clusters else None)
 
 
 class _Commands(Mapping[str, click.Command]):
@@ -101,9 +95,9 @@ class _Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Let what workers are forked from load while a command does, if it will need them."""
-        if not is_completing() and _starts_workers(args):
-            importlib.import_module("daskfc.deploy.processes.spawn").load_early()
+        """Find a command, which is imported; workers may need what takes as long."""
+        if not is_completing():
+            _load_early(args)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

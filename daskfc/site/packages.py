@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+from inspect import getmodulename
 
 from packaging.requirements import Requirement
 
@@ -67,5 +68,5 @@ def modules_of(packages: Iterable[str]) -> frozenset[str]:
 def _modules(owner: Distribution) -> set[str]:
     """Return the top modules that a package declares, or else has files of."""
     declared = (owner.read_text("top_level.txt") or "").split()
-    files = (file for file in owner.files or () if file.suffix == ".py")
-    return set(declared) or {file.parts[0].removesuffix(".py") for file in files}
+    named = ((file.parts, getmodulename(file.name)) for file in owner.files or ())
+    return set(declared) or {parts[0] if len(parts) > 1 else name for parts, name in named if name}

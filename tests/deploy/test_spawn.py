@@ -54,28 +54,61 @@ def test_what_nobody_has_compiled_is_compiled_elsewhere(tmp_path):
 
 
 EARLY = """
-import os, dask.config, psutil
+import os, sys, dask.config, psutil
 before = dict(os.environ)
 from multiprocessing.forkserver import _forkserver
+from daskfc.deploy.config.config import load_cluster
 from daskfc.deploy.config.settings import dask_settings
 from daskfc.deploy.processes import spawn
-spawn.load_early()
+spawn.load_early(sys.argv[1])
 assert dict(os.environ) == before
-early = _forkserver._forkserver_pid
-with dask.config.set(dask_settings({})):
+early, settings = _forkserver._forkserver_pid, dask_settings(load_cluster(sys.argv[1]).dask)
+with dask.config.set(settings):
     spawn.prepare_forkserver()
 assert _forkserver._forkserver_pid == early
 theirs = psutil.Process(early).environ()
-for name, value in dask_settings({})["distributed.nanny.pre-spawn-environ"].items():
-    assert theirs[name] == str(value)
+print(*(theirs[name] for name in ("OMP_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_")))
 """
 
 
 @pytest.mark.slow
-def test_it_may_load_before_its_owner_does_and_limits_no_library_of_that():
-    names = dask_settings({})["distributed.nanny.pre-spawn-environ"]
-    env = {name: value for name, value in os.environ.items() if name not in names}
-    subprocess.run([sys.executable, "-c", EARLY], env=env, check=True)
+def test_it_may_load_before_its_owner_does_and_limits_no_library_of_that(tmp_path):
+    """With the settings of the cluster's file, however these are written."""
+    own = "{'MALLOC_TRIM_THRESHOLD_': 65536}"
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"'cluster' : local\n'dask' : {{distributed.nanny.pre-spawn-environ: {own}}}\n")
+    names = {*dask_settings({})["distributed.nanny.pre-spawn-environ"]}
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, str(file)],
+        env={name: value for name, value in os.environ.items() if name not in names},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "1 65536\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cluster: existing\nscheduler: tcp://127.0.0.1:8786\n",
+        "cluster: lokal\n",
+        "cluster: [local\n",
+        "",
+    ],
+)
+def test_nothing_loads_for_a_cluster_that_starts_no_workers_here(monkeypatch, tmp_path, text):
+    monkeypatch.setattr(spawn, "_start_loading", lambda: pytest.fail("it has begun"))
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    spawn.load_early(str(file))
+
+
+def test_nothing_loads_for_what_is_no_file_and_a_pipe_is_left_to_the_command(monkeypatch, tmp_path):
+    monkeypatch.setattr(spawn, "_start_loading", lambda: pytest.fail("it has begun"))
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for a writer
+    for name in (tmp_path / "pipe", tmp_path, "", "absent.yaml", "x" * 300, "a\0b"):
+        spawn.load_early(str(name))
 
 
 def test_where_processes_are_not_forked_this_one_compiles_for_all(monkeypatch):

@@ -1,5 +1,6 @@
 """Which installed package a method is said to be of."""
 
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import EntryPoint, version
 
 import pytest
@@ -86,12 +87,13 @@ def test_a_policy_names_the_modules_of_what_is_installed(install, asked, version
 
 
 def test_modules_that_a_package_does_not_declare_are_those_it_has_files_of(install, tmp_path):
-    files = "ours/__init__.py", "ours/deep/one.py", "one.py", "x-1.dist-info/a.py", "data/x.json"
+    compiled = f"fast{EXTENSION_SUFFIXES[0]}"
+    files = "ours/__init__.py", "ours/deep/one.py", "one.py", compiled, "x-1/a.py", "data/x.json"
     for file in files:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
     install("our-methods", "1.0", {"RECORD": "".join(f"{file},,\n" for file in files)})
-    assert modules_of(["our-methods"]) == {"ours", "one"}
+    assert modules_of(["our-methods"]) == {"ours", "one", "fast"}
 
 
 def test_any_package_is_each_that_registers_methods(register):

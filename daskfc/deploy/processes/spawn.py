@@ -17,9 +17,11 @@ from typing import Any
 
 import dask.config
 
+from daskfc.deploy.config.config import LocalCluster, load_cluster
 from daskfc.deploy.config.dask_insides import get_mp_context
 from daskfc.deploy.config.settings import THREADS, dask_settings
 from daskfc.deploy.processes.scratch import own_folder
+from daskfc.errors import DaskfcError
 
 # What steps import. Loaded once in the process that all worker processes are forked from.
 _PRELOAD = (
@@ -83,13 +85,21 @@ def without_main() -> Iterator[None]:
                     main.__file__ = _hidden["file"]
 
 
-def load_early() -> None:
+def load_early(cluster: str | None) -> None:
     """Start the fork server before this process imports what it needs: they do so side by side.
 
-    The settings are the default ones; it is for a cluster that has no others.
+    Nothing is started, or said, where the cluster's file is not that of a local one.
     """
+    if cluster is not None and not os.path.isfile(cluster):  # a pipe can be read once
+        return
+    try:
+        config = load_cluster(cluster)
+    except DaskfcError:  # which is the command's to say
+        return
+    if not isinstance(config, LocalCluster):
+        return
     before = {*os.environ}
-    with dask.config.set(dask_settings({})):
+    with dask.config.set(dask_settings(config.dask)):
         _start_loading()
     for name in os.environ.keys() - before:  # libraries of this process are not loaded yet
         del os.environ[name]
