@@ -59,32 +59,36 @@ class Forked:
 
 
 class Launcher:
-    """Starts ``python -c CODE`` and ``python -m MODULE ...`` in this process's environment."""
+    """A program that forks others: it answers a command by its process, and that by how it ended.
 
-    def __init__(self):
+    Parameters
+    ----------
+    program : path
+        This file, or one with commands of its own.
+    """
+
+    def __init__(self, program=__file__):
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            [sys.executable, __file__],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-            stdin=pipe,
-            stdout=pipe,
-            start_new_session=True,
+            [sys.executable, str(program)], stdin=pipe, stdout=pipe, start_new_session=True
         )
 
-    def start(self, words, out, before="", **environment):
-        """Start a command in a session of its own, after some code, its outputs in one file."""
-        here = {"cwd": os.getcwd(), "env": {**os.environ, **environment}}
-        asked = {"words": words, "out": str(out), "before": before, **here}
-        return Forked(self, self.ask(asked), words)
+    def start(self, words, out, **how):
+        """Start Python with words after it, in a session of its own, with its outputs in one file.
 
-    def end(self):
-        """End it; what it has started goes on."""
-        self._process.communicate()
+        `cwd` and `env` are those of this process by default; of what else there is, `_become` says.
+        """
+        asked = {"words": words, "out": str(out), "cwd": os.getcwd(), "env": dict(os.environ)}
+        return Forked(self, self.ask({**asked, **how}), words)
 
     def ask(self, asked):
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
+
+    def end(self):
+        """End it; what it has started goes on."""
+        self._process.communicate()
 
 
 @functools.cache
@@ -102,7 +106,7 @@ def _run_and_end(function, *args, **options):
         function(*args, **options)
         code = 0
     except SystemExit as ended:
-        code = ended.code or 0
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:
         traceback.print_exc()
     threading._shutdown()
@@ -130,6 +134,7 @@ def _fork_in_place_of_python(_path, args, fds):
 
 
 def _become(words, out, cwd, env, before=""):
+    """Be the process that a command would start, after some code of its test's."""
     os.setsid()
     os.chdir(cwd)
     os.environ.clear()
@@ -176,5 +181,5 @@ def _serve():
 
 
 if __name__ == "__main__":
-    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+    sys.path[0] = str(Path(__file__).parents[2])  # in place of this file's folder
     _serve()

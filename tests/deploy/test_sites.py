@@ -51,7 +51,7 @@ class Site:
         log = self.folder / f"{len(self.running)}.log"
         log.touch()
         if program is None:
-            process = launcher().start(command, log, before)
+            process = launcher().start(command, log, before=before)
         else:
             env = {**os.environ, "PYTHONPATH": os.getcwd(), **environment}
             with log.open("w") as file:

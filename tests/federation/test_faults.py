@@ -340,7 +340,7 @@ def start_driver(tmp_path):
     def start(code, **environment):
         told = tmp_path / f"told-{len(running)}"
         os.mkfifo(told)
-        driver = launcher().start(("-c", code), told, **environment)
+        driver = launcher().start(("-c", code), told, env={**os.environ, **environment})
         running.append((driver, told.open()))
         assert running[-1][1].readline() == "runs\n"
         return driver

@@ -39,8 +39,8 @@ from typing import Any
 import grimp
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.deploy.forked import Forked, Launcher
 from tests.mutations.run import HERE, ROOT, copy_tree, run_tests, write
-from tests.mutations.warm import Warm
 
 PLACE = ROOT / ".mutants" / "sample"
 ROWS = PLACE / "rows.jsonl"
@@ -154,7 +154,7 @@ def note_reached(tree: Path) -> None:
     """Run the quick tests of each folder that were not run yet, and keep what they call."""
     REACHED.mkdir(parents=True, exist_ok=True)
     beside = [path for path in (ROOT / "tests").iterdir() if path.name not in ELSEWHERE]
-    tests = {path for one in beside if one.is_dir() for path in [one] if any(one.rglob("test_*"))}
+    tests = {path for one in beside if one.is_dir() for path in [one] if any(one.rglob("test_*.py"))}
     tests |= {path for path in beside if path.name.startswith("test_")} | {PACKAGE}
     for path in sorted(tests):
         kept = REACHED / f"{path.stem}.txt"
@@ -389,7 +389,11 @@ def explore(asked: argparse.Namespace) -> None:
 
 def _work(tree: Path, changes: Iterable[Mapping[str, Any]], slow: bool, end: float) -> None:
     """Try changes in one copy of the tree, a row each."""
-    start = Warm()
+    launcher = Launcher(Path(__file__).with_name("warm.py"))
+
+    def start(command: list[str], *, cwd: Path, env: Any, stdout: Any, **_: Any) -> Forked:
+        return launcher.start(command[1:], stdout.name, cwd=str(cwd), env=env)
+
     if (told := run_tests(tree, ["tests/test_naming.py"], start=start)) != "passed":
         raise RuntimeError(f"without any change: {told}")
     for change in changes:
@@ -397,7 +401,7 @@ def _work(tree: Path, changes: Iterable[Mapping[str, Any]], slow: bool, end: flo
             break
         keep(row := try_out(tree, change, slow, start))
         print(f"{row['verdict']:10}{row['seconds']:6.0f} s  {row['file']}", flush=True)
-    start.close()
+    launcher.end()
 
 
 def keep(row: Mapping[str, Any]) -> None:

@@ -1,16 +1,14 @@
 """A process that has imported what tests take of other packages, and runs each pytest in a fork.
 
-Half of what a short pytest costs are these imports. Nothing of daskfc is among them: it is changed.
+Half of what a short pytest costs are these imports. Nothing of daskfc or its tests is among them:
+they are changed. `tests.deploy.forked.Launcher` starts it as a program, and asks it.
 """
 
 import importlib
 import json
 import os
 import runpy
-import select
-import subprocess
 import sys
-from typing import Any, Self
 
 TAKEN = (
     "click", "cryptography.x509", "dask.array", "distributed",
@@ -20,45 +18,8 @@ TAKEN = (
 )  # fmt: skip
 
 
-class Warm:
-    """Starts commands ``python -m MODULE ...`` as `subprocess.Popen` does, one at a time."""
-
-    pid: int
-
-    def __init__(self) -> None:
-        pipe = subprocess.PIPE
-        self._server = subprocess.Popen([sys.executable, __file__], stdin=pipe, stdout=pipe)
-
-    def __call__(self, command: list[str], *, cwd: Any, env: Any, stdout: Any, **_: Any) -> Self:
-        """Start a command in a session of its own, with both its outputs in one file."""
-        words = {"argv": command[2:], "cwd": str(cwd), "env": dict(env), "out": stdout.name}
-        self._say(words)
-        self.pid = self._told()
-        return self
-
-    def wait(self, limit_s: float) -> int:
-        """Return how the command ended."""
-        self._say(limit_s)
-        code = self._told()
-        if code is None:
-            raise subprocess.TimeoutExpired("pytest", limit_s)
-        return int(code)
-
-    def _say(self, words: Any) -> None:
-        assert self._server.stdin
-        self._server.stdin.write(json.dumps(words).encode() + b"\n")
-        self._server.stdin.flush()
-
-    def _told(self) -> Any:
-        assert self._server.stdout
-        return json.loads(self._server.stdout.readline())
-
-    def close(self) -> None:
-        """End the process."""
-        self._server.communicate()
-
-
-def _become(argv: list[str], cwd: str, env: dict[str, str], out: str) -> None:
+def _become(words: list[str], out: str, cwd: str, env: dict[str, str]) -> None:
+    """Be ``python -m MODULE ...``."""
     os.setsid()
     os.chdir(cwd)
     os.environ.clear()
@@ -67,8 +28,8 @@ def _become(argv: list[str], cwd: str, env: dict[str, str], out: str) -> None:
     for stream in (1, 2):
         os.dup2(os.open(out, os.O_WRONLY | os.O_APPEND), stream)
     sys.path[:0] = ["", *env["PYTHONPATH"].split(os.pathsep)]
-    sys.argv = argv
-    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+    sys.argv = words[1:]
+    runpy.run_module(words[1], run_name="__main__", alter_sys=True)
 
 
 def _serve() -> None:
@@ -77,16 +38,14 @@ def _serve() -> None:
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     for line in requests:
-        if (pid := os.fork()) == 0:
+        asked = json.loads(line)
+        if isinstance(asked, int):
+            told = os.waitstatus_to_exitcode(os.waitpid(asked, 0)[1])
+        elif (told := os.fork()) == 0:
             requests = answers = None
-            _become(**json.loads(line))
+            _become(**asked)
             return
-        print(pid, file=answers, flush=True)
-        ended, code = os.pidfd_open(pid), None
-        if select.select([ended], [], [], json.loads(requests.readline()))[0]:
-            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        os.close(ended)
-        print(json.dumps(code), file=answers, flush=True)
+        print(told, file=answers, flush=True)
 
 
 if __name__ == "__main__":
