@@ -154,7 +154,7 @@ def note_reached(tree: Path) -> None:
     """Run the quick tests of each folder that were not run yet, and keep what they call."""
     REACHED.mkdir(parents=True, exist_ok=True)
     beside = [path for path in (ROOT / "tests").iterdir() if path.name not in ELSEWHERE]
-    tests = {path for one in beside if one.is_dir() for path in [one] if any(one.rglob("test_*.py"))}
+    tests = {path for path in beside if path.is_dir() and any(path.rglob("test_*.py"))}
     tests |= {path for path in beside if path.name.startswith("test_")} | {PACKAGE}
     for path in sorted(tests):
         kept = REACHED / f"{path.stem}.txt"
