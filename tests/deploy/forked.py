@@ -1,7 +1,7 @@
 """Python processes of sites, forked from one that has imported what they import.
 
-To start one by itself takes six seconds of processor time, of which five are imports: of its own,
-and of the process that it forks its workers from, which is a fork here too.
+To start one by itself takes some five seconds of processor time for imports: its own, and those of
+the process that it forks its workers from, which is a fork here too.
 """
 
 import atexit

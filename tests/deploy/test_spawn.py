@@ -92,7 +92,7 @@ def test_it_may_load_before_its_owner_does_and_limits_no_library_of_that(tmp_pat
     "text",
     [
         "cluster: existing\nscheduler: tcp://127.0.0.1:8786\n",
-        "cluster: lokal\n",
+        "cluster: locale\n",
         "cluster: [local\n",
         "",
     ],
