@@ -1,13 +1,15 @@
 """The page of federated k-means, from records."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from pipelines.papers.journal import Record
 from pipelines.papers.results import markdown_table, number
 
-__all__ = ["INTRO", "render"]
+__all__ = ["INTRO", "inertia_table", "render"]
+
+HEAD = ("data", "n", "d", "k")
 
 INTRO = """\
 # Federated k-means
@@ -42,28 +44,34 @@ def render(records: Sequence[Record]) -> str:
     for part, (title, about) in ABOUT.items():
         own = [record for record in records if record["kind"] == part]
         if own:
-            parts.append(f"## {title}\n\n{_table(part, own)}\n\n{about}\n")
+            table = inertia_table(own) if part == "inertia" else _by_noise(own)
+            parts.append(f"## {title}\n\n{table}\n\n{about}\n")
     return "\n".join(parts)
 
 
-def _table(part: str, records: Sequence[Record]) -> str:
-    cases = dict.fromkeys((one["data"], one["n"], one["d"], one["k"]) for one in records)
+def inertia_table(records: Sequence[Record]) -> str:
+    """Return the table of fits without noise."""
     rows = []
+    for head, own in _cases(records):
+        rounds, size = (np.mean([one[key] for one in own]) for key in ("rounds", "uploaded"))
+        rows.append([*head, *_ratios(own, 4), number(rounds, 0), f"{size / 1e3:,.0f}"])
+    return markdown_table([*HEAD, "ratio", "largest", "rounds", "kB"], rows)
+
+
+def _by_noise(records: Sequence[Record]) -> str:
+    levels, rows = dict.fromkeys(one["epsilon"] for one in records), []
+    for head, own in _cases(records):
+        cells = [_ratios([one for one in own if one["epsilon"] == e], 3) for e in levels]
+        rows.append([*head, *(f"{mean} ({most})" for mean, most in cells)])
+    return markdown_table([*HEAD, *(f"ε = {epsilon:g}" for epsilon in levels)], rows)
+
+
+def _cases(records: Sequence[Record]) -> Iterator[tuple[list[str], list[Record]]]:
+    """Yield the first cells of each case, and its records."""
+    cases = dict.fromkeys(tuple(one[key] for key in HEAD) for one in records)
     for case in cases:
-        own = [one for one in records if (one["data"], one["n"], one["d"], one["k"]) == case]
-        head = [case[0], *(f"{value:,}" for value in case[1:])]
-        if part == "inertia":
-            rounds, size = (np.mean([one[key] for one in own]) for key in ("rounds", "uploaded"))
-            rows.append([*head, *_ratios(own, 4), number(rounds, 0), f"{size / 1e3:,.0f}"])
-        else:
-            levels = dict.fromkeys(one["epsilon"] for one in own)
-            cells = [_ratios([one for one in own if one["epsilon"] == e], 3) for e in levels]
-            rows.append([*head, *(f"{mean} ({most})" for mean, most in cells)])
-    names = ["data", "n", "d", "k"]
-    if part == "inertia":
-        return markdown_table([*names, "ratio", "largest", "rounds", "kB"], rows)
-    told = dict.fromkeys(one["epsilon"] for one in records)
-    return markdown_table([*names, *(f"ε = {epsilon:g}" for epsilon in told)], rows)
+        own = [one for one in records if tuple(one[key] for key in HEAD) == case]
+        yield [case[0], *(f"{value:,}" for value in case[1:])], own
 
 
 def _ratios(records: Iterable[Record], digits: int) -> tuple[str, str]:
