@@ -6,7 +6,7 @@ G_PP ≈ L Lᵀ gives coordinates y_i of every sample from its own distances, an
 to whole numbers gives D_ij if the error is below one half. The error has a bound that needs only
 known quantities, whatever the factorisation did: let
 
-    b_i = y_i L⁻¹    so that y_i = Σ_p b_ip y_p      β = max |b_i|
+    b_i = y_i L⁻¹    so that y_i = Σ_p b_ip y_p      β, γ  the two largest |b_i|
     F = L Lᵀ - G_PP                                  φ = ‖F‖₂
     H_ip = y_i · y_p - G_ip                          η = max |H_i|
     h_i = |y_i|² - D_0i                              χ = max |h_i|
@@ -16,14 +16,16 @@ inner products add, 2 Σ_p (b_ip - b_jp) (n_i - n_j) · (x_p - x_0) with
 n_i · (x_p - x_0) = (b_i F)_p - H_ip, and |n_i - n_j|² with |n_i|² = 2 b_i · H_i - h_i - b_i F b_i,
 the part off their span, so that
 
-    | |y_i - y_j|² - D_ij |  <=  16 β² φ + 16 β η + 4 χ     for all i, j.
+    | |y_i - y_j|² - D_ij |  <=  (3 (β + γ)² + 2 β² + 2 γ²) φ + 8 (β + γ) η + 4 χ
+
+for all i, j. One sample whose mixture of pivots is far from all others' makes β large.
 
 F is a small difference and is computed from L in two parts, of which one squares exactly. For
 distances beyond 2**50 the bound includes the rounding errors of G and H.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,7 @@ class IntegerPoints:
 
     coordinates: Floats
     error: float  # bound for squared distances in float64, differences or products; may be inf
+    open_by: Floats = field(default_factory=lambda: np.empty(0))  # (n,) how much is due to each
 
     @property
     def n(self) -> int:
@@ -76,11 +79,11 @@ def points_from_columns(
     chosen = np.asarray(landmarks, dtype=np.int64)
     own = (np.asarray(columns(slice(p, p + 1)), dtype=np.float64) for p in chosen.tolist())
     known = np.concatenate(list(own))
-    found, open_by = _points(columns, _Pivots.among(known, SPAN), n)
+    found, off_span = _points(columns, _Pivots.among(known, SPAN), n)
     for span in _NEARER:
-        if found.certified or open_by < found.error / 2:  # nearer pivots reduce only `open_by`
+        if found.certified or off_span < found.error / 2:  # nearer pivots reduce only `off_span`
             break
-        nearer, open_by = _points(columns, _Pivots.among(known, span), n)
+        nearer, off_span = _points(columns, _Pivots.among(known, span), n)
         found = nearer if nearer.error < found.error else found
     return found
 
@@ -89,27 +92,32 @@ def _points(
     columns: Callable[[slice], Any], pivots: "_Pivots", n: int
 ) -> tuple[IntegerPoints, float]:
     """Return coordinates by some pivots, and the part of their error off the pivots' span."""
-    beta = eta = chi = largest = 0.0
-    Y = np.empty((n, pivots.rank))
+    Y, bounds, largest = np.empty((n, pivots.rank)), np.empty((3, n)), 0.0
 
-    def place(start: int) -> tuple[float, ...]:
+    def place(start: int) -> float:
         rows = slice(start, start + _ROWS)
         D = np.asarray(columns(rows), dtype=np.float64)
-        Y[rows], *found = pivots.place(D)
-        return *found, float(D.max())
+        Y[rows], *bounds[:, rows] = pivots.place(D)
+        return float(D.max())
 
     for found in in_order(place, range(0, n, _ROWS)):
-        beta, eta, chi, largest = map(max, (beta, eta, chi, largest), found)
+        largest = max(largest, found)
     # the rounding error of an entry of G or H, where these are not exact
     rounded = 0.0 if largest < _LARGEST else 4 * _UNIT * largest
-    eta, chi = eta + np.sqrt(pivots.rank) * rounded, chi + rounded
-    span = 16 * beta * (beta * (pivots.phi + pivots.rank * rounded) + eta) + 4 * chi
+    beta, eta, chi = bounds
+    eta += np.sqrt(pivots.rank) * rounded
+    chi += rounded
+    phi, off, off_span = pivots.phi + pivots.rank * rounded, eta.max(), 4 * float(chi.max())
+    other, one = np.partition(np.append(beta, (0.0, 0.0)), -2)[-2:]
+    pair = one + other
+    span = (3 * pair**2 + 2 * (one**2 + other**2)) * phi + 8 * pair * off + off_span
     Y -= Y.mean(axis=0)
     squares = float(np.einsum("ij,ij->i", Y, Y).max(initial=0.0))
     # |error| <= 2 (r + 4) u (|x| + |y|)² of a product, and 4 u (|x| + |y|)² of the shift
     arithmetic = 8 * (pivots.rank + 8) * _UNIT * squares
     error = (span + arithmetic) * (1 + 1e-6)
-    return IntegerPoints(Y, float(error) if np.isfinite(error) else np.inf), 4 * chi
+    own = 5 * beta**2 * phi + 8 * beta * eta + 4 * chi
+    return IntegerPoints(Y, float(error) if np.isfinite(error) else np.inf, own), off_span
 
 
 @dataclass(frozen=True)
@@ -147,14 +155,14 @@ class _Pivots:
     def rank(self) -> int:
         return len(self.L)
 
-    def place(self, D: Floats) -> tuple[Floats, float, float, float]:
-        """Return coordinates of some samples, and their β, η and χ with all rounding."""
+    def place(self, D: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return coordinates of some samples, and |b|, |H| and |h| of each with all rounding."""
         L, r = self.L, self.rank
         K = D[:, [self.origin]] + self.to_origin  # G_iP, exact
         K -= D[:, self.order]
         K /= 2
         if r == 0:
-            return K, 0.0, 0.0, float(D[:, self.origin].max())
+            return K, np.zeros(len(D)), np.zeros(len(D)), D[:, self.origin]
         Y = scipy.linalg.solve_triangular(L, K.T, lower=True).T
         B = scipy.linalg.solve_triangular(L, Y.T, lower=True, trans=1).T
         y, b = _row_norms(Y), _row_norms(B)
@@ -164,7 +172,7 @@ class _Pivots:
         beta = b + missed / self.least
         eta = _row_norms(Y @ L.T - K) + rounding * y * self.frobenius
         chi = np.abs(y**2 - D[:, self.origin]) + rounding * y**2
-        return Y, float(beta.max()), float(eta.max()), float(chi.max())
+        return Y, beta, eta, chi
 
 
 def _row_norms(rows: Floats) -> Floats:

@@ -181,6 +181,33 @@ def test_a_landmark_near_the_span_may_be_the_only_one_in_its_direction(seed):
     assert np.abs(found - true).max() < points.error
 
 
+@pytest.mark.parametrize("far", [10**5, 10**6])
+def test_landmarks_that_are_due_close_what_others_leave_open(far):
+    """In one direction the first landmarks are 1 apart, and two samples are far."""
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.integers(-1000, 1000, (N, 2)), random.integers(0, 2, N)])
+    X[[18, N - 2], 2] = far, -far
+    first = np.arange(1, N, 4)[:20]
+    D, points = points_of(X, first)
+    assert not points.certified
+    assert true_error(D, points) <= points.error
+    due = np.argsort(-points.open_by)[:8]
+    assert {18, N - 2} <= set(due[:2].tolist())
+    D, more = points_of(X, np.append(first, due))
+    assert true_error(D, more) <= more.error < 1e-3 * points.error
+    assert more.certified
+
+
+def test_the_bound_is_of_the_two_samples_that_open_most(monkeypatch):
+    """A factor that is off in each entry: no pair is off by more than the bound says of it."""
+    X = samples("pixels")
+    X[5] *= 40
+    _, one = points_of(X, np.arange(0, N, 4))
+    X[9] = X[5]
+    _, two = points_of(X, np.arange(0, N, 4))
+    assert one.error < two.error < 4 * one.error
+
+
 def test_one_sample_alone():
     points = points_from_columns(lambda rows: np.zeros((1, 1)), [0], n=1)
     assert (points.n, points.rank, points.certified) == (1, 0, True)

@@ -26,6 +26,7 @@ from daskfc.threads import do_all
 _BLOCK_ENTRIES = 1 << 23  # distances in memory at a time: 64 MiB
 _PIECE = 1 << 21  # pairs that are listed at a time, in a few copies
 _GATHERED = 1 << 20  # coordinates of pairs at a time: 8 MiB
+_ROWS = 4096  # samples at a time that are seen from their mean
 _KEPT = 1 << 25  # up to so many pairs within a radius are kept for the next pass: 256 MiB
 
 
@@ -126,21 +127,25 @@ def _kept(edges: EdgeSource) -> EdgeSource:
     return again
 
 
-def _screened(samples: _Samples) -> Iterator[tuple[int, Floats, float]]:
-    """Yield (start, approximate squared distances of a block of rows to all, their error bound)."""
+def _screened(samples: _Samples, some: Ints | None = None) -> Iterator[tuple[Ints, Floats, float]]:
+    """Yield numbers of rows, approximate squared distances to all, and their error bound."""
     X = samples.X
     n, d = X.shape
-    Y = X - np.rint(X.mean(axis=0))  # a shift by integers keeps integers
-    g = np.einsum("ij,ij->i", Y, Y)
+    shift = np.rint(X.mean(axis=0))  # by integers, which keeps integers
+    parts = [slice(start, start + _ROWS) for start in range(0, n, _ROWS)]
+    g = np.concatenate([np.square(X[part] - shift).sum(axis=1) for part in parts])
     # |error| <= (d + 4) ε (|x| + |y|)² <= 4 (d + 4) ε max g for g_i + g_j - 2 x·y.
     error = 4.0 * (d + 4) * np.finfo(np.float64).eps * float(g.max()) + samples.error
     step = max(1, _BLOCK_ENTRIES // n)
-    for start in range(0, n, step):
-        block = Y[start : start + step] @ Y.T
+    some = np.arange(n) if some is None else some
+    for numbers in (some[start : start + step] for start in range(0, some.size, step)):
+        block, own = np.empty((numbers.size, n)), X[numbers] - shift
+        for part in parts:
+            np.matmul(own, (X[part] - shift).T, out=block[:, part])
         block *= -2.0
         block += g
-        block += g[start : start + step, None]
-        yield start, block, error
+        block += g[numbers, None]
+        yield numbers, block, error
 
 
 def half_distances(X: Floats | ExactPoints) -> tuple[HalfDistances | None, float]:
@@ -162,16 +167,44 @@ def nearest_of_points(
         found = first_of_each_row(*pairs, samples.distances(*pairs), n, k)
         return NeighbourGraph(found[0].astype(np.int32), found[1] / samples.unit)
     indices, distances = np.empty((n, k), np.int32), np.empty((n, k))
-    for start, block, error in _screened(samples):
-        local = np.arange(len(block))
-        block[local, start + local] = np.inf
-        # The k-th smallest approximation is at most `error` above the true k-th distance.
-        limit = np.partition(block, k - 1, axis=1)[:, k - 1 : k] + 2 * error
-        rows, cols = np.nonzero(block <= limit)
-        exact = samples.distances(rows + start, cols)
-        part = slice(start, start + len(block))
-        indices[part], distances[part] = first_of_each_row(rows, cols, exact, len(block), k)
+    for numbers, block, error in _screened(samples):
+        rows, cols = _nearest_in(block, numbers, error, k)
+        exact = samples.distances(numbers[rows], cols)
+        found = first_of_each_row(rows, cols, exact, len(block), k)
+        indices[numbers], distances[numbers] = found
     return NeighbourGraph(indices, distances / samples.unit)
+
+
+def _nearest_in(block: Floats, numbers: Ints, error: float, k: int) -> tuple[Ints, Ints]:
+    """Return places in a block, whose rows have `numbers`, that can be among the k nearest."""
+    block[np.arange(len(block)), numbers] = np.inf  # not its own neighbour
+    # The k-th smallest approximation is at most `error` above the true k-th distance.
+    limit = np.partition(block, k - 1, axis=1)[:, k - 1 : k] + 2 * error
+    rows, cols = np.nonzero(block <= limit)
+    return rows, cols
+
+
+def nearest_since(X: Floats | ExactPoints, new: Ints, k: int, reach: Floats) -> tuple[Ints, Ints]:
+    """Return pairs (rows, others) that can be near because of `new` samples.
+
+    `reach` (n,) is the squared distance to the k-th nearest without them; that of new ones is -inf.
+    """
+    samples, found = _Samples.of(X), [(new[:0], new[:0])]
+    for numbers, block, error in _screened(samples, new):
+        rows, cols = _nearest_in(block, numbers, error, k)
+        found.append((numbers[rows], cols))
+        rows, cols = np.nonzero(block <= reach * samples.unit + error)
+        found.append((cols, numbers[rows]))
+    rows, others = (np.concatenate(each) for each in zip(*found, strict=True))
+    return rows, others
+
+
+def not_beyond(
+    X: Floats | ExactPoints, pairs: tuple[Ints, Ints], reach: Floats
+) -> NDArray[np.bool_]:
+    """Return which pairs (rows, others) are not farther than the squared `reach` of the row."""
+    samples = _Samples.of(X)
+    return samples.distances(*pairs) / samples.unit <= reach[pairs[0]]
 
 
 def _pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
@@ -179,6 +212,29 @@ def _pieces(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
     step = max(1, _PIECE // width)
     for first in range(0, n_rows, step):
         yield first, min(first + step, n_rows)
+
+
+def within_radius_since(
+    X: Floats | ExactPoints, new: Ints, radius2: float
+) -> Iterator[MaybeWithin]:
+    """Yield pairs that can be within a squared radius, each once, one or both of them `new`."""
+    return _within(_Samples.of(X), radius2, new)
+
+
+def _within(samples: _Samples, radius2: float, some: Ints | None = None) -> Iterator[MaybeWithin]:
+    """Yield pairs of all samples, or those of `some`, and a mask of those that are not certain."""
+    limit = radius2 * samples.unit
+    again = np.full(len(samples.X), some is None)  # whose pairs come from both sides
+    again[some] = True
+    for numbers, block, error in _screened(samples, some):
+        for first, last in _pieces(*block.shape):
+            rows, cols = np.nonzero(block[first:last] <= limit + error)
+            rows += first
+            own = numbers[rows]
+            once = np.where(again[cols], own < cols, True)
+            rows, cols, own = rows[once], cols[once], own[once]
+            unsure = block[rows, cols] > limit - error
+            yield np.minimum(own, cols), np.maximum(own, cols), unsure
 
 
 def within_radius_of_points(
@@ -189,21 +245,12 @@ def within_radius_of_points(
     unit = samples.unit
     scores = None if pairs is not None else HalfDistances.of(samples.X, samples.error)
 
-    def in_float64() -> Iterator[MaybeWithin]:
-        for start, block, error in _screened(samples):
-            for first, last in _pieces(*block.shape):
-                rows, cols = np.nonzero(block[first:last] <= radius2 * unit + error)
-                rows += first
-                upper = rows + start < cols
-                rows, cols = rows[upper], cols[upper]
-                yield rows + start, cols, block[rows, cols] > radius2 * unit - error
-
     def candidates() -> Iterable[MaybeWithin]:
         if pairs is not None:
             return pairs
         if scores is not None and scores.tells(radius2 * unit):
             return scores.within(radius2 * unit)
-        return in_float64()
+        return _within(samples, radius2)
 
     def edges() -> Iterator[tuple[Ints, Ints]]:
         for rows, cols, unsure in candidates():

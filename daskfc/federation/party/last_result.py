@@ -1,7 +1,7 @@
 """The result of a fit that a server keeps beyond its run, as the start of the next such fit."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -48,6 +48,12 @@ class LastResult:
 
     folder: Path | None
     fit_folder: Path
+
+    def part(self, name: str) -> Self:
+        """Return another result of the same fits, kept beside this one."""
+        return replace(
+            self, folder=self.folder and self.folder / name, fit_folder=self.fit_folder / name
+        )
 
     def start(self) -> dict[str, np.ndarray] | None:
         """Return what this fit starts from, None where nothing was kept."""

@@ -2,29 +2,40 @@
 
 Products in float32, n² / 2 of them, show which pairs can matter; every worker computes a share of
 the blocks. The server decides these few pairs in float64, so the graph is the same, to the last
-bit, whatever the number of workers.
+bit, whatever the number of workers. So it is if pairs of most samples are those that the server
+kept of the last fit: a sample that comes later brings no two others nearer to each other.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 import numpy as np
 
-from daskfc.clustering import ExactPoints, View
+from daskfc.arrays import Ints
+from daskfc.clustering import ExactPoints, NeighbourGraph, RadiusGraph, View
 from daskfc.clustering.views.half_distances import HalfDistances
 from daskfc.clustering.views.nearest import (
     half_distances,
     nearest_of_points,
+    nearest_since,
+    not_beyond,
     within_radius_of_points,
+    within_radius_since,
 )
 from daskfc.clustering.views.screening import Share, is_worthwhile
-from daskfc.federation import SERVER, Local, Message, PerClient, array
+from daskfc.coding import ResidueSystem
+from daskfc.federation import SERVER, Federation, Local, Message, PerClient, Sent, array
+from daskfc.federation.party.last_result import LastResult
 from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
+from daskfc.secure.distances.parties.messages import RowTags
+from daskfc.secure.distances.parties.server import RowPlan
 from daskfc.secure.distances.secure_distances import SecureDistances
 from daskfc.secure.distances.sizing.landmark_memory import view_bytes
 
 Points: TypeAlias = np.ndarray | ExactPoints
+_Found: TypeAlias = "dict[str, Local[NearPairs] | Sent[NearPairs]]"
 
 log = logging.getLogger("daskfc.secure")
 
@@ -86,19 +97,40 @@ def graph_of_points(
     -----
     Privacy: nothing leaves the server but to its own workers.
     """
-    federation = distances.federation
-    workers = federation.server_workers
+    federation, since = distances.federation, distances.since
     asked = {"n_neighbors": n_neighbors, "radius2": radius2}
+    fit = None if since is None else (distances.plan, since.tags)
+    kind = {**asked, "system": distances.system}
+    found: _Found = {}
+    if since is not None and fit is not None and since.holds:
+        found = {SERVER: federation.on_server(pairs_since, points, *fit, **kind)}
+    elif (federation.server_workers or fit) and _helps(distances, n_neighbors):
+        found = _pairs_of_all(federation, points, n_neighbors, radius2)
+    graph = federation.on_server(settled_graph, points, found, **asked)
+    if fit is not None:
+        federation.wait(federation.on_server(keep_pairs, points, graph, found, *fit, **kind))
+    return graph
+
+
+def _pairs_of_all(
+    federation: Federation,
+    points: Local[ExactPoints],
+    n_neighbors: int | None,
+    radius2: float | None,
+) -> _Found:
+    """Have the server and its workers find the pairs that can matter, each of a share."""
+    workers = federation.server_workers
     of = len(workers) + 1
-    if not workers or not _helps(distances, n_neighbors):
-        return federation.on_server(settled_graph, points, {}, **asked)
     rows = federation.on_server(score_rows, points, radius2=radius2)
-    told = federation.hand_out(rows)
-    federation.wait(told)  # or the server would do its own share before it sends the rows
-    parts = PerClient({worker: number for number, worker in enumerate(workers, start=1)})
-    theirs = federation.hand_back(near_pairs, told, n_neighbors=n_neighbors, part=parts, of=of)
+    theirs: _Found = {}
+    if workers:
+        told = federation.hand_out(rows)
+        federation.wait(told)  # or the server would do its own share before it sends the rows
+        parts = PerClient({worker: number for number, worker in enumerate(workers, start=1)})
+        found = federation.hand_back(near_pairs, told, n_neighbors=n_neighbors, part=parts, of=of)
+        theirs = dict(found)
     own = federation.on_server(near_pairs, rows, n_neighbors=n_neighbors, part=0, of=of)
-    return federation.on_server(settled_graph, points, {SERVER: own, **theirs}, **asked)
+    return {SERVER: own, **theirs}
 
 
 def _helps(distances: SecureDistances, n_neighbors: int | None) -> bool:
@@ -129,7 +161,7 @@ def near_pairs(rows: ScoreRows, *, n_neighbors: int | None, part: int, of: int) 
     """Return the pairs of one worker's share of the tiles."""
     scores = HalfDistances.of_table(rows.rows, rows.error, rows.unit)
     share = Share(part, of)
-    if not scores.n:
+    if not scores.n or (n_neighbors is not None and not is_worthwhile(scores.n, n_neighbors)):
         return _none()
     if n_neighbors is not None:
         found = scores.nearest(n_neighbors, share)
@@ -170,12 +202,138 @@ def settled_graph(
     if not found or len(known) < len(found):
         known = []
     if n_neighbors is not None:
-        pairs = None
-        if known:
-            samples = np.concatenate([part.samples for part in known]).astype(np.int64)
-            others = np.concatenate([part.others for part in known]).astype(np.int64)
-            pairs = samples, others
-        return nearest_of_points(points, n_neighbors, pairs)
+        return nearest_of_points(points, n_neighbors, _joined(known) if known else None)
     assert radius2 is not None
     maybe = [(part.samples, part.others, part.unsure) for part in known]
     return within_radius_of_points(points, radius2, maybe or None)
+
+
+def _joined(parts: Sequence[NearPairs]) -> tuple[Ints, Ints]:
+    samples = np.concatenate([part.samples for part in parts]).astype(np.int64)
+    return samples, np.concatenate([part.others for part in parts]).astype(np.int64)
+
+
+# -- since the last fit ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KeptPairs:
+    """The near pairs of a fit, by client and row of its store; each field is an array."""
+
+    clients: np.ndarray  # (m,) str
+    n_rows: np.ndarray  # (m,)
+    tags: np.ndarray  # (m,) of all rows
+    kind: np.ndarray  # () str: of which graph, on which grid
+    samples: np.ndarray  # (pairs,) number among the rows of all clients
+    others: np.ndarray  # (pairs,)
+    reach: np.ndarray  # (n,) squared distance to the farthest neighbour; empty for a radius
+
+    @classmethod
+    def of(
+        cls, last_result: LastResult, plan: RowPlan, parts: Mapping[str, RowTags], kind: str
+    ) -> "KeptPairs | None":
+        """Return what the server kept of the last fit's graph, if its rows are still the first."""
+        found = last_result.part(_PART).start()
+        if found is None or set(found) != {field.name for field in fields(cls)}:
+            return None
+        kept = cls(**found)
+        tags = [parts[name].first for name in plan.positions]
+        alike = kept.clients.tolist() == list(plan.positions) and kept.tags.tolist() == tags
+        return kept if alike and str(kept.kind) == kind else None
+
+
+_PART = "graph"
+
+
+def _kind(n_neighbors: int | None, radius2: float | None, system: ResidueSystem) -> str:
+    return repr((n_neighbors, radius2, system))
+
+
+def _numbers(points: ExactPoints, plan: RowPlan) -> list[Ints]:
+    """Return the samples' numbers among the points, of each client in the order of its store."""
+    everyone = np.arange(points.n)
+    numbers = everyone if points.order is None else points.order.back(everyone)
+    return [numbers[own] for own in plan.positions.values()]
+
+
+def pairs_since(
+    points: ExactPoints,
+    plan: RowPlan,
+    parts: Mapping[str, RowTags],
+    last_result: LastResult,
+    *,
+    n_neighbors: int | None,
+    radius2: float | None,
+    system: ResidueSystem,
+) -> NearPairs:
+    """Return the pairs that the server kept of the last fit, and those of new samples."""
+    kept = KeptPairs.of(last_result, plan, parts, _kind(n_neighbors, radius2, system))
+    if kept is None:
+        rows = score_rows(points, radius2=radius2)
+        return near_pairs(rows, n_neighbors=n_neighbors, part=0, of=1)
+    sizes, numbers = kept.n_rows.tolist(), _numbers(points, plan)
+    before = np.concatenate([own[:size] for own, size in zip(numbers, sizes, strict=True)])
+    new = np.sort(np.concatenate([own[s:] for own, s in zip(numbers, sizes, strict=True)]))
+    samples, others = before[kept.samples], before[kept.others]
+    if n_neighbors is not None:
+        reach = np.full(points.n, -np.inf)
+        reach[before] = kept.reach
+        more, theirs = nearest_since(points, new, n_neighbors, reach)
+        unsure = np.ones(samples.size + more.size, bool)
+    else:
+        assert radius2 is not None
+        samples, others = np.minimum(samples, others), np.maximum(samples, others)
+        listed = list(within_radius_since(points, new, radius2))
+        none = (new[:0], new[:0], np.empty(0, bool))
+        more, theirs, doubtful = (np.concatenate(each) for each in zip(none, *listed, strict=True))
+        unsure = np.concatenate([np.zeros(samples.size, bool), doubtful])
+    both = np.concatenate([samples, more]), np.concatenate([others, theirs])
+    return NearPairs(*_in_words(*both), unsure, 1)
+
+
+def keep_pairs(
+    points: ExactPoints,
+    graph: View,
+    found: Mapping[str, NearPairs],
+    plan: RowPlan,
+    parts: Mapping[str, RowTags],
+    last_result: LastResult,
+    *,
+    n_neighbors: int | None,
+    radius2: float | None,
+    system: ResidueSystem,
+) -> bool:
+    """Keep the near pairs of a graph for the next fit, unless they are too many to list."""
+    reach = np.empty(0)
+    if isinstance(graph, NeighbourGraph):
+        known = [part for part in found.values() if part.complete]
+        if not known or len(known) < len(found):
+            return False
+        pairs = _joined(known)
+        reach = graph.distances[:, -1]
+        near = not_beyond(points, pairs, reach)  # equal ones too, of which it has some
+        samples, others = pairs[0][near], pairs[1][near]
+    else:
+        assert isinstance(graph, RadiusGraph)
+        listed, room = [(np.empty(0, np.int32), np.empty(0, np.int32))], _MOST
+        for block in graph:
+            room -= block[0].size
+            if room < 0:
+                return False
+            listed.append(_in_words(*block))
+        samples, others = (np.concatenate(each) for each in zip(*listed, strict=True))
+    numbers = _numbers(points, plan)
+    by_row = np.concatenate(numbers)
+    rows = np.empty_like(by_row)
+    rows[by_row] = np.arange(by_row.size)
+    kept = KeptPairs(
+        clients=np.array(list(plan.positions)),
+        n_rows=np.array([len(own) for own in numbers], dtype=np.int64),
+        tags=np.array([parts[name].every for name in plan.positions], dtype=np.int64),
+        kind=np.array(_kind(n_neighbors, radius2, system)),
+        samples=rows[samples].astype(np.int32),
+        others=rows[others].astype(np.int32),
+        reach=reach[by_row] if reach.size else reach,
+    )
+    last_result.part(_PART).keep(vars(kept))
+    return True

@@ -364,9 +364,8 @@ class SecureDistances:
         self.route, self.reason = self.sizing.cheaper(keep, n_neighbors, reader)
         if self.route == "columns":
             start = self.federation.on_server(exact.start_search, self.plan, system=self.system)
-            search, _ = self._searched(start, keeps=True)
-            points = self.federation.on_server(exact.points, search.kept, self.plan)
-            status = self.federation.publish(exact.points_status, points)
+            search, embedding = self._searched(start, keeps=True)
+            points, status = search.points(embedding)
             self.reason = exact.in_words(status, asked=search.asked, n=self.n_samples)
             if status.certified:
                 if self.since is not None:

@@ -68,3 +68,28 @@ def test_rounding_decides_no_tie(dealt, name):
     for federation in dealt["ties"]:
         found = by_id(OmniFC(3, clusterer=name, random_state=3).fit(federation).labels_)
         assert same_partition(found, expected)
+
+
+def test_the_first_landmarks_decide_no_route(tmp_path):
+    """They are who keys make the first: where few samples are far in one direction, none of them.
+
+    The bound of such samples' coordinates is too large to round then. All distances in blocks,
+    whose samples have no order but the graph's, gave borders of clusters other labels.
+    """
+    random = np.random.default_rng(0)
+    X = np.column_stack(
+        [random.integers(-999, 999, (900, 2)), random.integers(0, 2, 900), 0 * np.ones(900)]
+    )
+    X[[17, 500], 2] = [4e4, -4e4]
+    spec, told, labels = {"dbscan": {"eps": 80.0, "min_samples": 5}}, [], []
+    with Federation.local(deal(tmp_path, X, np.arange(900) % 3)) as federation:
+        for _ in range(3):  # all three have one of the two among the first twenty in 9e-5 of cases
+            model = OmniFC(clusterer=spec, random_state=3).fit(federation)
+            assert model.route_ == "columns"
+            told.append(sum(row.message == "PointsStatus" for row in model.ledger_))
+            labels.append(by_id(model.labels_))
+    assert max(told) == 2
+    for one in labels:
+        np.testing.assert_array_equal(one, labels[0])
+    central = make_clusterer(spec).pooled_labels(X, None, integer_seed(3, "dbscan"))
+    assert same_partition(labels[0], central)

@@ -16,6 +16,7 @@ from daskfc.errors import InvalidInput, PartyError, StoreError
 from daskfc.federation import CALLER
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.protocols import OmniFC
+from daskfc.protocols.omnifc import clusters
 from daskfc.runs.planning.rehearse import STAND_INS
 from daskfc.secure.distances import Columns, RowPlan
 from daskfc.secure.distances.parties.messages import KeptRows, RowTags
@@ -50,9 +51,9 @@ def rows_of(n, **options):
     return {f"client-{i}": some_rows(n, i, **options) for i in range(N_CLIENTS)}
 
 
-def night(stores, kept, *models):
+def night(stores, kept, *models, **options):
     """Fit with what earlier nights kept, on new processes; return the models as they are then."""
-    with Federation.local(stores) as federation:
+    with Federation.local(stores, **options) as federation:
         federation.results = str(kept)
         return [model.fit(federation) for model in models]
 
@@ -142,6 +143,33 @@ def test_labels_are_those_of_a_full_fit(first, kept, tmp_path):
     assert N_FEATURES < min(landmarks)
     assert max(landmarks) < 40
     assert all(path.stat().st_mode & 0o077 == 0 for path in Path(kept).iterdir())
+
+
+@pytest.mark.parametrize(("mean", "workers"), [(0, 1), (1000, 2)])
+def test_graphs_grow_with_the_samples(tmp_path, monkeypatch, mean, workers):
+    """Where samples are too many for all distances, which are a few here."""
+    monkeypatch.setattr(clusters, "FEW", 50)
+    specs = [SPECS["dbscan"], SPECS["spectral"]]
+    if workers > 1:  # neighbours of which no list is kept
+        specs[1] = {"n_clusters": 3, "clusterer": {"spectral": {"n_neighbors": 30}}}
+    cluster = {"cluster": "local", "server": {"workers": workers}}
+    stores = stores_of(tmp_path, {name: X + mean for name, X in rows_of(60).items()})
+    # of others the mean would be another
+    some = {"client-1": 1, "client-2": 3} if mean == 0 else {}
+    for number, new in enumerate([{}, some]):
+        folder = tmp_path / f"night-{number}"
+        folder.mkdir()
+        more = {client: some_rows(n, 50) + mean for client, n in new.items()}
+        stores = grow(folder, stores, more, number)
+        models = night(
+            stores, tmp_path / "kept", *(m for s in specs for m in fits(s)), cluster=cluster
+        )
+        for going_on, anew in zip(models[::2], models[1::2], strict=True):
+            equal(going_on, anew)
+            if number:
+                assert going_on.choices["start"] == KEPT.format(sum(some.values()))
+        kept = sorted((tmp_path / "kept").glob("*/graph/*"))
+        assert len(kept) == (3 - workers) * (number + 1)
 
 
 def test_rows_that_changed_or_went_are_noticed(first, kept, tmp_path):

@@ -5,17 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from daskfc.arrays import Ints
+from daskfc.clustering import ExactPoints
 from daskfc.federation import Federation, Local, PerClient, Sent
 from daskfc.linalg import LandmarkEmbedding
 from daskfc.secure.distances.parties import party, server
-from daskfc.secure.distances.parties.messages import CodedDistances, LandmarkStatus
+from daskfc.secure.distances.parties.messages import CodedDistances, LandmarkStatus, PointsStatus
 from daskfc.secure.distances.parties.server import Columns, RowPlan
-from daskfc.secure.distances.routes import last_fit
+from daskfc.secure.distances.routes import columns, last_fit
 from daskfc.secure.distances.routes.columns import KeptColumns, keep_columns
 from daskfc.secure.distances.routes.evaluation import Evaluation
 from daskfc.secure.distances.routes.last_fit import SinceLast
 
 _Round = tuple[Local[Ints], list[Local[Columns]]]
+
+_AGAIN = 2  # ours: rounds of landmarks more, where distances are open
+_OPEN = 1e6  # ours: units of the grid, above which these rounds are not tried
 
 
 @dataclass
@@ -40,6 +44,8 @@ class LandmarkSearch:
     asked: int = 0  # landmarks in the end
     kept: Local[KeptColumns] | None = None  # their columns, if it keeps them
     _today: dict[str, Any] = field(default_factory=dict)  # of landmarks and new samples
+    _turn: int = 0
+    _status: LandmarkStatus | None = None
 
     def run(self, embedding: Local[LandmarkEmbedding]) -> Local[LandmarkEmbedding]:
         """Search until landmarks span all rows; return the embedding."""
@@ -47,42 +53,66 @@ class LandmarkSearch:
         before = 0 if since is None or not since.holds else len(since.found.rounds)
         if since is not None and before:
             self._share_again(since)
-        turn, status = 0, None
-        while status is None or not status.converged:
-            if turn < before:
-                chosen, found = self._round_before(turn)
+        while self._status is None or not self._status.converged:
+            if self._turn < before:
+                embedding = self._added(embedding, *self._round_before(self._turn))
+                if self._turn < before:
+                    continue
             else:
-                chosen, found = self._round(embedding, turn, status)
-            embedding = federation.on_server(server.add_columns, embedding, chosen, found)
-            if self.keeps:
-                add = keep_columns, self.kept, chosen, found
-                self.kept = federation.on_server(*add, system=self.evaluation.coding["system"])
-            turn += 1
-            if turn < before:
-                continue
-            status = federation.publish(
-                server.landmark_status, embedding, system=self.evaluation.coding["system"]
-            )
-            self.asked = status.n_landmarks
-            most = max(self.n_features + 2, self.asked)  # rounding may require some more
-            federation.report_progress("landmarks", self.asked, most)
+                count = self.count(0 if self._status is None else self._status.rank)
+                chosen = federation.on_server(server.next_landmarks, embedding, count=count)
+                embedding = self._asked_for(embedding, chosen)
+            self._tell(embedding)
         if since is not None:
-            since.told_of(anew=turn > before)
+            since.told_of(anew=self._turn > before)
         return embedding
 
-    def _round(
-        self, embedding: Local[LandmarkEmbedding], turn: int, status: LandmarkStatus | None
-    ) -> _Round:
-        """Have evaluators send the distances of all rows to the next landmarks."""
-        federation, whole = self.federation, self.evaluation.coding["system"]
+    def points(
+        self, embedding: Local[LandmarkEmbedding]
+    ) -> tuple[Local[ExactPoints], PointsStatus]:
+        """Return coordinates from all columns, with some more where these leave distances open."""
+        federation, again = self.federation, _AGAIN
+        while True:
+            points = federation.on_server(columns.points, self.kept, self.plan)
+            status = federation.publish(columns.points_status, points)
+            if status.certified or not again or status.error > _OPEN:
+                return points, status
+            chosen = federation.on_server(columns.that_open, points, self.kept)
+            embedding = self._asked_for(embedding, chosen)
+            self._tell(embedding)
+            again -= 1
+            if self.since is not None:
+                self.since.told_of(anew=True)
+
+    def _added(
+        self, embedding: Local[LandmarkEmbedding], chosen: Local[Ints], found: list[Local[Columns]]
+    ) -> Local[LandmarkEmbedding]:
+        federation = self.federation
+        if self.keeps:
+            add = keep_columns, self.kept, chosen, found
+            self.kept = federation.on_server(*add, system=self.evaluation.coding["system"])
+        self._turn += 1
+        return federation.on_server(server.add_columns, embedding, chosen, found)
+
+    def _tell(self, embedding: Local[LandmarkEmbedding]) -> None:
+        system = self.evaluation.coding["system"]
+        self._status = self.federation.publish(server.landmark_status, embedding, system=system)
+        self.asked = self._status.n_landmarks
+        most = max(self.n_features + 2, self.asked)  # rounding may require some more
+        self.federation.report_progress("landmarks", self.asked, most)
+
+    def _asked_for(
+        self, embedding: Local[LandmarkEmbedding], chosen: Local[Ints]
+    ) -> Local[LandmarkEmbedding]:
+        """Have evaluators send the distances of all rows to landmarks, and add these."""
         self.encode()
         # the server's own copy stays there; what a client gets is for that client alone
-        count = self.count(0 if status is None else status.rank)
-        chosen = federation.on_server(server.next_landmarks, embedding, count=count)
-        n_primes = len(whole.primes) if status is None else status.n_primes
+        whole = self.evaluation.coding["system"]
+        n_primes = len(whole.primes) if self._status is None else self._status.n_primes
         known = (embedding, chosen) if n_primes < len(whole.primes) else (None, None)
         how = {"known": known, "system": whole.first(n_primes)}
-        return chosen, self._columns(self.evaluation, chosen, self.n_samples, turn, **how)
+        found = self._columns(self.evaluation, chosen, self.n_samples, self._turn, **how)
+        return self._added(embedding, chosen, found)
 
     def _columns(
         self,
