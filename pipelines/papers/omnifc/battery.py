@@ -25,7 +25,7 @@ from daskfc.stores.dealing.partitions import label_skew
 from pipelines.papers.federations import holding
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.omnifc.battery_tables import render
-from pipelines.papers.omnifc.public_data import DATASETS, Samples
+from pipelines.papers.public_data import DATASETS, Samples
 from pipelines.papers.results import write_page
 
 CLIENTS = 5

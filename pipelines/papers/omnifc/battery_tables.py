@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pipelines.papers.journal import Record
-from pipelines.papers.omnifc.public_data import DATASETS
+from pipelines.papers.public_data import DATASETS
 from pipelines.papers.results import markdown_table
 
 __all__ = ["render"]

@@ -22,7 +22,7 @@ from pipelines.papers.federations import holding
 from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.omnifc.battery import CLIENTS, SKEW
 from pipelines.papers.omnifc.how_many_tables import CLUSTERERS, render
-from pipelines.papers.omnifc.public_data import DATASETS, MOST, Samples
+from pipelines.papers.public_data import DATASETS, MOST, Samples
 from pipelines.papers.results import write_page
 
 CANDIDATES = range(2, 13)  # as of `n_clusters: auto`

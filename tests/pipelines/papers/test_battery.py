@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from pipelines.papers.omnifc import battery, battery_tables
-from pipelines.papers.omnifc.public_data import DATASETS, MOST
+from pipelines.papers.public_data import DATASETS, MOST
 from tests.pipelines.papers.pages import row_of
 
 TIED = np.random.default_rng(1).integers(0, 6, (60, 2)).astype(float)

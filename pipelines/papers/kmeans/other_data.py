@@ -1,8 +1,8 @@
 """Measure federated k-means beside scikit-learn's on sets that were named before any was tried.
 
-    python -m pipelines.papers.kmeans.public_data --data FOLDER
+    python -m pipelines.papers.kmeans.other_data --data FOLDER
 
-It writes docs/results/k-means-public-data.md. Sets are all of the tables of OmniFC's public data
+It writes docs/results/k-means-other-data.md. Sets are all of the tables of OmniFC's public data
 with a thousand samples or more that docs/results/k-means.md has not, as published; of more than ten
 thousand samples so many are drawn. With `--records FILE` every finished piece is kept there, and a
 second start goes on with what is missing.
@@ -18,7 +18,7 @@ from pipelines.papers.journal import Journal, Record, carry_out, command_line
 from pipelines.papers.kmeans.data import Rows
 from pipelines.papers.kmeans.reproduce import fits
 from pipelines.papers.kmeans.tables import inertia_table
-from pipelines.papers.omnifc.public_data import DATASETS
+from pipelines.papers.public_data import DATASETS
 from pipelines.papers.results import write_page
 
 __all__ = ["SETS", "render"]
@@ -56,7 +56,7 @@ def render(records: Sequence[Record]) -> str:
     within = sum(mean <= GOAL for mean in means)
     return (
         "# Federated k-means on public data\n\n"
-        "Written by `python -m pipelines.papers.kmeans.public_data --data FOLDER`; do not edit. As "
+        "Written by `python -m pipelines.papers.kmeans.other_data --data FOLDER`; do not edit. As "
         "[without noise](k-means.md#without-noise), on sets that were named before any of them was "
         "tried: all of [these](omnifc-public-data.md) with a thousand samples or more that the "
         f"table there has not. Nothing is scaled; of more than {MOST:,} samples so many are drawn. "
@@ -68,7 +68,7 @@ def render(records: Sequence[Record]) -> str:
 
 def main() -> None:
     """Read the command line, run what is missing, and write the page after every piece."""
-    args, chosen = command_line(__doc__ or "", "k-means-public-data", SETS)
+    args, chosen = command_line(__doc__ or "", "k-means-other-data", SETS)
     journal = Journal(args.records)
     carry_out(
         [(name, piece(name, args.data)) for name in chosen],
