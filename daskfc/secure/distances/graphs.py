@@ -99,16 +99,18 @@ def graph_of_points(
     """
     federation, since = distances.federation, distances.since
     asked = {"n_neighbors": n_neighbors, "radius2": radius2}
-    fit = None if since is None else (distances.plan, since.tags)
-    kind = {**asked, "system": distances.system}
     found: _Found = {}
-    if since is not None and fit is not None and since.holds:
+    if since is None:
+        if federation.server_workers and _helps(distances, n_neighbors):
+            found = _pairs_of_all(federation, points, n_neighbors, radius2)
+        return federation.on_server(settled_graph, points, found, **asked)
+    fit, kind = (distances.plan, since.tags), {**asked, "system": distances.system}
+    if since.holds:
         found = {SERVER: federation.on_server(pairs_since, points, *fit, **kind)}
-    elif (federation.server_workers or fit) and _helps(distances, n_neighbors):
+    elif _helps(distances, n_neighbors):
         found = _pairs_of_all(federation, points, n_neighbors, radius2)
     graph = federation.on_server(settled_graph, points, found, **asked)
-    if fit is not None:
-        federation.wait(federation.on_server(keep_pairs, points, graph, found, *fit, **kind))
+    federation.wait(federation.on_server(keep_pairs, points, graph, found, *fit, **kind))
     return graph
 
 

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
-from daskfc.clustering import make_clusterer
+from daskfc.clustering import ExactPoints, make_clusterer
+from daskfc.coding import ResidueSystem
 from daskfc.federation import Federation
+from daskfc.linalg import IntegerPoints
 from daskfc.protocols import OmniFC
+from daskfc.secure.distances.routes.columns import KeptColumns, that_open
 from daskfc.seeds import integer_seed
+from daskfc.stores.layout import id_key
 from tests.protocols.conftest import by_id, deal
 from tests.protocols.omnifc.test_omnifc import CLUSTERERS, FIND_CLUSTERS, same_partition
 
@@ -70,26 +74,33 @@ def test_rounding_decides_no_tie(dealt, name):
         assert same_partition(found, expected)
 
 
-def test_the_first_landmarks_decide_no_route(tmp_path):
+def test_the_first_landmarks_decide_no_route(tmp_path, monkeypatch):
     """They are who keys make the first: where few samples are far in one direction, none of them.
 
     The bound of such samples' coordinates is too large to round then. All distances in blocks,
     whose samples have no order but the graph's, gave borders of clusters other labels.
     """
     random = np.random.default_rng(0)
-    X = np.column_stack(
-        [random.integers(-999, 999, (900, 2)), random.integers(0, 2, 900), 0 * np.ones(900)]
-    )
+    X = np.column_stack([random.integers(-999, 999, (900, 2)), random.integers(0, 2, 900)])
+    X = np.column_stack([X, np.zeros(900)])  # a column more than the samples span
     X[[17, 500], 2] = [4e4, -4e4]
     spec, told, labels = {"dbscan": {"eps": 80.0, "min_samples": 5}}, [], []
-    with Federation.local(deal(tmp_path, X, np.arange(900) % 3)) as federation:
-        for _ in range(3):  # all three have one of the two among the first twenty in 9e-5 of cases
+    for key in (0, 1):  # of which the first has neither sample among the first landmarks
+        monkeypatch.setattr(id_key, "new_key", lambda key=key: bytes([key] * 32))
+        urls = deal(tmp_path / str(key), X, np.arange(900) % 3)
+        with Federation.local(urls) as federation:
             model = OmniFC(clusterer=spec, random_state=3).fit(federation)
-            assert model.route_ == "columns"
-            told.append(sum(row.message == "PointsStatus" for row in model.ledger_))
-            labels.append(by_id(model.labels_))
-    assert max(told) == 2
-    for one in labels:
-        np.testing.assert_array_equal(one, labels[0])
+        assert model.route_ == "columns"
+        told.append(sum(row.message == "PointsStatus" for row in model.ledger_))
+        labels.append(by_id(model.labels_))
+    assert told == [2, 1]
+    np.testing.assert_array_equal(*labels)
     central = make_clusterer(spec).pooled_labels(X, None, integer_seed(3, "dbscan"))
     assert same_partition(labels[0], central)
+
+
+def test_samples_that_are_landmarks_already_are_not_asked_for_again():
+    due = np.array([5.0, 9.0, 1.0, 7.0, 3.0])
+    points = ExactPoints(IntegerPoints(np.zeros((5, 1)), 2.0, due))
+    kept = KeptColumns(ResidueSystem((251,), 1.0, 100), [np.array([1]), np.array([4])])
+    assert that_open(points, kept)[:3].tolist() == [3, 0, 2]
