@@ -251,11 +251,11 @@ def _kind(n_neighbors: int | None, radius2: float | None, system: ResidueSystem)
     return repr((n_neighbors, radius2, system))
 
 
-def _numbers(points: ExactPoints, plan: RowPlan) -> list[Ints]:
+def _numbers(points: ExactPoints, plan: RowPlan) -> list[np.ndarray]:
     """Return the samples' numbers among the points, of each client in the order of its store."""
     everyone = np.arange(points.n)
     numbers = everyone if points.order is None else points.order.back(everyone)
-    return [numbers[own] for own in plan.positions.values()]
+    return [numbers[own].astype(np.int32) for own in plan.positions.values()]
 
 
 def pairs_since(
@@ -327,14 +327,14 @@ def keep_pairs(
     numbers = _numbers(points, plan)
     by_row = np.concatenate(numbers)
     rows = np.empty_like(by_row)
-    rows[by_row] = np.arange(by_row.size)
+    rows[by_row] = np.arange(by_row.size, dtype=by_row.dtype)
     kept = KeptPairs(
         clients=np.array(list(plan.positions)),
         n_rows=np.array([len(own) for own in numbers], dtype=np.int64),
         tags=np.array([parts[name].every for name in plan.positions], dtype=np.int64),
         kind=np.array(_kind(n_neighbors, radius2, system)),
-        samples=rows[samples].astype(np.int32),
-        others=rows[others].astype(np.int32),
+        samples=rows[samples],
+        others=rows[others],
         reach=reach[by_row] if reach.size else reach,
     )
     last_result.part(_PART).keep(vars(kept))

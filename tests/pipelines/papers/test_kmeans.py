@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from pipelines.papers.kmeans import reproduce, tables
+from pipelines.papers.kmeans import other_data, reproduce, tables
 from pipelines.papers.kmeans.data import MANY, SETS
 
 
@@ -53,3 +53,14 @@ def test_the_page_has_means_and_the_largest():
     row = next(line for line in page.splitlines() if line.startswith("| a "))
     cells = [cell.strip() for cell in row.split("|")]
     assert cells[1:-1] == ["a", "5,000", "2", "3", "1.0010", "1.0020", "9", "30"]
+
+
+def test_the_page_of_other_sets_counts_those_within_the_goal():
+    one = {"kind": "inertia", "n": 5000, "d": 2, "k": 3, "epsilon": None, "rounds": 9,
+           "uploaded": 3e4}  # fmt: skip
+    ratios = {"banknote": (1.0, 1.0018), "cora": (1.0, 1.004)}
+    page = other_data.render(
+        [{**one, "data": name, "ratio": ratio} for name, own in ratios.items() for ratio in own]
+    )
+    assert "which 1 of 2 reach" in page
+    assert "| cora " in page
