@@ -54,7 +54,8 @@ class IntegerPoints:
 
     coordinates: Floats
     error: float  # bound for squared distances in float64, differences or products; may be inf
-    open_by: Floats = field(default_factory=lambda: np.empty(0))  # (n,) how much is due to each
+    error_by_sample: Floats = field(default_factory=lambda: np.empty(0))  # (n,) parts of `error`
+    least: float = 0.0  # the part of `error` that is due to no sample
 
     @property
     def n(self) -> int:
@@ -117,7 +118,8 @@ def _points(
     arithmetic = 8 * (pivots.rank + 8) * _UNIT * squares
     error = (span + arithmetic) * (1 + 1e-6)
     own = 5 * beta**2 * phi + 8 * beta * eta + 4 * chi
-    return IntegerPoints(Y, float(error) if np.isfinite(error) else np.inf, own), off_span
+    error = float(error) if np.isfinite(error) else np.inf
+    return IntegerPoints(Y, error, own, arithmetic), off_span
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,7 @@ def _screened(samples: _Samples, some: Ints | None = None) -> Iterator[tuple[Int
     X = samples.X
     n, d = X.shape
     shift = np.rint(X.mean(axis=0))  # by integers, which keeps integers
+    Y = X - shift if some is None else None  # for few rows no copy of all
     parts = [slice(start, start + _ROWS) for start in range(0, n, _ROWS)]
     g = np.concatenate([np.square(X[part] - shift).sum(axis=1) for part in parts])
     # |error| <= (d + 4) ε (|x| + |y|)² <= 4 (d + 4) ε max g for g_i + g_j - 2 x·y.
@@ -141,7 +142,8 @@ def _screened(samples: _Samples, some: Ints | None = None) -> Iterator[tuple[Int
     for numbers in (some[start : start + step] for start in range(0, some.size, step)):
         block, own = np.empty((numbers.size, n)), X[numbers] - shift
         for part in parts:
-            np.matmul(own, (X[part] - shift).T, out=block[:, part])
+            others = X[part] - shift if Y is None else Y[part]
+            np.matmul(own, others.T, out=block[:, part])
         block *= -2.0
         block += g
         block += g[numbers, None]
@@ -199,7 +201,7 @@ def nearest_since(X: Floats | ExactPoints, new: Ints, k: int, reach: Floats) -> 
     return rows, others
 
 
-def not_beyond(
+def within_reach(
     X: Floats | ExactPoints, pairs: tuple[Ints, Ints], reach: Floats
 ) -> NDArray[np.bool_]:
     """Return which pairs (rows, others) are not farther than the squared `reach` of the row."""
@@ -231,7 +233,7 @@ def _within(samples: _Samples, radius2: float, some: Ints | None = None) -> Iter
             rows, cols = np.nonzero(block[first:last] <= limit + error)
             rows += first
             own = numbers[rows]
-            once = np.where(again[cols], own < cols, True)
+            once = ~again[cols] | (own < cols)
             rows, cols, own = rows[once], cols[once], own[once]
             unsure = block[rows, cols] > limit - error
             yield np.minimum(own, cols), np.maximum(own, cols), unsure

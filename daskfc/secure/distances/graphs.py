@@ -20,9 +20,9 @@ from daskfc.clustering.views.nearest import (
     half_distances,
     nearest_of_points,
     nearest_since,
-    not_beyond,
     within_radius_of_points,
     within_radius_since,
+    within_reach,
 )
 from daskfc.clustering.views.screening import Share, is_worthwhile
 from daskfc.coding import ResidueSystem
@@ -104,13 +104,15 @@ def graph_of_points(
         if federation.server_workers and _helps(distances, n_neighbors):
             found = _pairs_of_all(federation, points, n_neighbors, radius2)
         return federation.on_server(settled_graph, points, found, **asked)
-    fit, kind = (distances.plan, since.tags), {**asked, "system": distances.system}
+    fit = distances.plan, since.tags
     if since.holds:
-        found = {SERVER: federation.on_server(pairs_since, points, *fit, **kind)}
+        own = federation.on_server(pairs_since, points, *fit, **asked, system=distances.system)
+        found = {SERVER: own}
     elif _helps(distances, n_neighbors):
         found = _pairs_of_all(federation, points, n_neighbors, radius2)
     graph = federation.on_server(settled_graph, points, found, **asked)
-    federation.wait(federation.on_server(keep_pairs, points, graph, found, *fit, **kind))
+    kept = federation.on_server(keep_pairs, points, graph, found, *fit, system=distances.system)
+    federation.wait(kept)
     return graph
 
 
@@ -301,22 +303,22 @@ def keep_pairs(
     parts: Mapping[str, RowTags],
     last_result: LastResult,
     *,
-    n_neighbors: int | None,
-    radius2: float | None,
     system: ResidueSystem,
 ) -> bool:
     """Keep the near pairs of a graph for the next fit, unless they are too many to list."""
     reach = np.empty(0)
     if isinstance(graph, NeighbourGraph):
+        kind = _kind(graph.n_neighbors, None, system)
         known = [part for part in found.values() if part.complete]
         if not known or len(known) < len(found):
             return False
         pairs = _joined(known)
         reach = graph.distances[:, -1]
-        near = not_beyond(points, pairs, reach)  # equal ones too, of which it has some
+        near = within_reach(points, pairs, reach)  # equal ones too, of which it has some
         samples, others = pairs[0][near], pairs[1][near]
     else:
         assert isinstance(graph, RadiusGraph)
+        kind = _kind(None, graph.radius2, system)
         listed, room = [(np.empty(0, np.int32), np.empty(0, np.int32))], _MOST
         for block in graph:
             room -= block[0].size
@@ -332,7 +334,7 @@ def keep_pairs(
         clients=np.array(list(plan.positions)),
         n_rows=np.array([len(own) for own in numbers], dtype=np.int64),
         tags=np.array([parts[name].every for name in plan.positions], dtype=np.int64),
-        kind=np.array(_kind(n_neighbors, radius2, system)),
+        kind=np.array(kind),
         samples=rows[samples],
         others=rows[others],
         reach=reach[by_row] if reach.size else reach,

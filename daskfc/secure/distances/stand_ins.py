@@ -271,7 +271,7 @@ STAND_INS: StandIns = {
     server.landmark_status: _landmark_status,
     columns.points: lambda plan: _Points(plan.n_samples, plan.n_features),
     columns.points_status: _points_status,
-    columns.that_open: lambda: of_shape(_SPARES, dtype="int64"),
+    columns.worst_placed: lambda: of_shape(columns.MORE, dtype="int64"),
     graphs.score_rows: lambda points: Sizes(column=points.n_features + 1),
     graphs.near_pairs: _near_pairs,
     party.hiding_key: lambda: Sizes(byte=32),

@@ -9,7 +9,7 @@ from daskfc.coding import ResidueSystem
 from daskfc.federation import Federation
 from daskfc.linalg import IntegerPoints
 from daskfc.protocols import OmniFC
-from daskfc.secure.distances.routes.columns import KeptColumns, that_open
+from daskfc.secure.distances.routes.columns import KeptColumns, worst_placed
 from daskfc.seeds import integer_seed
 from daskfc.stores.layout import id_key
 from tests.protocols.conftest import by_id, deal
@@ -78,7 +78,7 @@ def test_the_first_landmarks_decide_no_route(tmp_path, monkeypatch):
     """They are who keys make the first: where few samples are far in one direction, none of them.
 
     The bound of such samples' coordinates is too large to round then. All distances in blocks,
-    whose samples have no order but the graph's, gave borders of clusters other labels.
+    whose samples have no order but the graph's, gave clusters other numbers.
     """
     random = np.random.default_rng(0)
     X = np.column_stack([random.integers(-999, 999, (900, 2)), random.integers(0, 2, 900)])
@@ -103,4 +103,4 @@ def test_samples_that_are_landmarks_already_are_not_asked_for_again():
     due = np.array([5.0, 9.0, 1.0, 7.0, 3.0])
     points = ExactPoints(IntegerPoints(np.zeros((5, 1)), 2.0, due))
     kept = KeptColumns(ResidueSystem((251,), 1.0, 100), [np.array([1]), np.array([4])])
-    assert that_open(points, kept)[:3].tolist() == [3, 0, 2]
+    assert worst_placed(points, kept)[:3].tolist() == [3, 0, 2]

@@ -80,7 +80,7 @@ class Nights:
         found = {"server": self.pairs()} if found is None else found
         graph = settled_graph(self.points, found, **self.asked)
         how = (self.points, graph, found, self.plan, self.tags(), self.kept())
-        return graph, keep_pairs(*how, system=system, **self.asked)
+        return graph, keep_pairs(*how, system=system)
 
     def alone(self):
         return settled_graph(self.points, {}, **self.asked)

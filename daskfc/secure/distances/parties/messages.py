@@ -258,6 +258,7 @@ class PointsStatus(
 
     rank: int
     error: float
+    least: float  # of the error, what other landmarks do not change
     certified: int
     primes: np.ndarray = array("prime", dtype="int64")  # whose residues decide what rounding cannot
 

@@ -13,7 +13,7 @@ from daskfc.linalg import SPAN, LandmarkEmbedding
 from daskfc.secure.distances.parties.messages import PointsStatus
 from daskfc.secure.distances.parties.server import Columns, RowPlan
 
-_MORE = 8  # ours: landmarks, where those so far leave distances open
+MORE = 8  # ours: landmarks, where those so far leave distances open
 _ROUNDING = 1e-12  # of the mean squared distance: below it is rounding
 
 
@@ -99,16 +99,17 @@ def points_status(found: ExactPoints) -> PointsStatus:
     return PointsStatus(
         rank=found.points.rank,
         error=found.points.error,
+        least=found.points.least,
         certified=int(found.certified),
         primes=np.array(primes, dtype=np.int64),
     )
 
 
-def that_open(found: ExactPoints, kept: KeptColumns) -> Ints:
-    """Return samples that are not yet landmarks, and to which it is due that distances are open."""
-    due = found.points.open_by.copy()
-    due[np.concatenate(kept.landmarks)] = -1.0
-    return np.argsort(-due, kind="stable")[:_MORE]
+def worst_placed(found: ExactPoints, kept: KeptColumns) -> Ints:
+    """Return samples that have the largest part in the error, and are no landmarks yet."""
+    parts = found.points.error_by_sample.copy()
+    parts[np.concatenate(kept.landmarks)] = -1.0
+    return np.argsort(-parts, kind="stable")[:MORE]
 
 
 def in_words(status: PointsStatus, *, asked: int, n: int) -> str:

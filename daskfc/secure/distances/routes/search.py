@@ -19,7 +19,7 @@ from daskfc.secure.distances.routes.last_fit import SinceLast
 _Round = tuple[Local[Ints], list[Local[Columns]]]
 
 _AGAIN = 2  # ours: rounds of landmarks more, where distances are open
-_OPEN = 1e6  # ours: units of the grid, above which these rounds are not tried
+_HOPELESS = 1e6  # ours: units of the grid, above which these rounds are not tried
 
 
 @dataclass
@@ -75,9 +75,11 @@ class LandmarkSearch:
         while True:
             points = federation.on_server(columns.points, self.kept, self.plan)
             status = federation.publish(columns.points_status, points)
-            if status.certified or not again or status.error > _OPEN:
+            hopeless = status.least >= 0.5 or status.error > _HOPELESS
+            if status.certified or hopeless or not again:
                 return points, status
-            chosen = federation.on_server(columns.that_open, points, self.kept)
+            chosen = federation.on_server(columns.worst_placed, points, self.kept)
+            del points  # the server has room for one
             embedding = self._asked_for(embedding, chosen)
             self._tell(embedding)
             again -= 1
