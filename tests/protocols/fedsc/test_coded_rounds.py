@@ -11,7 +11,7 @@ from daskfc.secure.distances.routes import columns
 from daskfc.secure.distances.sizing import sizing
 from daskfc.testing.federation import stores_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("approved")]
 
 
 @pytest.fixture(scope="module")

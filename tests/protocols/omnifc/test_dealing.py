@@ -74,6 +74,7 @@ def test_rounding_decides_no_tie(dealt, name):
         assert same_partition(found, expected)
 
 
+@pytest.mark.usefixtures("approved")
 def test_the_first_landmarks_decide_no_route(tmp_path, monkeypatch):
     """They are who keys make the first: where few samples are far in one direction, none of them.
 

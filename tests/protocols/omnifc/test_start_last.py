@@ -145,6 +145,7 @@ def test_labels_are_those_of_a_full_fit(first, kept, tmp_path):
     assert all(path.stat().st_mode & 0o077 == 0 for path in Path(kept).iterdir())
 
 
+@pytest.mark.usefixtures("approved")
 @pytest.mark.parametrize(("mean", "workers"), [(0, 1), (1000, 2)])
 def test_graphs_grow_with_the_samples(tmp_path, monkeypatch, mean, workers):
     """Where samples are too many for all distances, which are a few here."""
