@@ -32,7 +32,8 @@ SCHEDULED = {
 }  # fmt: skip
 SERVED = {
     "scheduler": "tls://h:1", "scheduler_file": "f", "wait": 60.0, "store": "s",
-    "memory_limit": "3GB", "nthreads": 2, "blas_threads": 3, "workspace": "w", "keep": 9,
+    "memory_limit": "3GB", "nthreads": 2, "blas_threads": 3, "device": "cpu",
+    "workspace": "w", "keep": 9,
     "host": "h", "port": 4, "nanny_port": 5, "contact_address": "c", "metrics": "m", "policy": "p",
     "state": "q", "trusted": True,
 }  # fmt: skip

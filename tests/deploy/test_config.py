@@ -33,15 +33,17 @@ def test_limits_of_single_parties():
         {
             "cluster": "local",
             "worker": {"memory_limit": "1GB", "nthreads": 2},
-            "parties": {"server": {"memory_limit": "4GB", "blas_threads": 2}},
+            "parties": {"server": {"memory_limit": "4GB", "blas_threads": 2, "device": "cpu"}},
         }
     )
     assert config.limits("server").model_dump() == {
         "nthreads": 2,
         "blas_threads": 2,
+        "device": "cpu",
         "memory_limit": 4_000_000_000,
     }
     assert config.limits("client-1").memory_limit == 1_000_000_000
+    assert config.limits("client-1").device == "auto"
     assert config.limits("server-2") == config.limits("server")
 
 
@@ -113,6 +115,7 @@ LOCAL, EXISTING = {"cluster": "local"}, {"cluster": "existing", "scheduler": "tc
         ({**LOCAL, "worker": {"threads": 1}}, "key 'worker.threads' is not known there"),
         ({**LOCAL, "worker": {"nthreads": 0}}, "key 'worker.nthreads': must be at least 1"),
         ({**LOCAL, "worker": {"memory_limit": "a lot"}}, "must be a number of bytes such as 2GB"),
+        ({**LOCAL, "worker": {"device": "gpu"}}, "must be 'auto' or 'cpu'"),
         ({**LOCAL, "worker": {"memory_limit": "309MB"}}, "must be at least 310MB"),
         ({**LOCAL, "server": {"workers": 0}}, "key 'server.workers': must be at least 1"),
         ({**EXISTING, "server": {"workers": 65}}, "key 'server.workers': must be at most 64"),

@@ -91,6 +91,9 @@ def test_a_host_is_told_names_and_paths_as_its_shell_takes_them():
     assert words[words.index("--store") + 1] == "s3://b/$x;y"
     assert words[words.index("--policy") + 1] == "it's.yaml"
     assert words[words.index("--keep") + 1] == "30"
+    assert "--device" not in words  # which an older daskfc there does not know
+    words = shlex.split(command_of("a", SshHost(host="h", device="cpu"), ADDRESS))
+    assert words[words.index("--device") + 1] == "cpu"
     with pytest.raises(ValidationError, match="keep"):
         SshHost(host="h", keep=0)
 

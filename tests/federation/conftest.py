@@ -43,13 +43,14 @@ def pipes(tmp_path):
 @pytest.fixture
 def told(monkeypatch):
     """What a worker does to its process and says in its log, which are left as they are."""
-    told = SimpleNamespace(threads=[], said=[])
+    told = SimpleNamespace(threads=[], devices=[], said=[])
 
     def said(text, *of):
         told.said.append(text % of)
 
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(module, "allow_threads", told.threads.append)
+    monkeypatch.setattr(module, "allow_device", told.devices.append)
     monkeypatch.setattr(party_module, "_LOGGERS", ())
     monkeypatch.setattr(party_module.logging, "captureWarnings", lambda capture: None)
     for one in (module, door):

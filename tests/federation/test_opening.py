@@ -410,7 +410,10 @@ def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
             "latency": 0.5,
             "bandwidth": "8Mbit",
             "worker": {"memory_limit": "1GB"},
-            "parties": {"a": {"memory_limit": "3GB", "blas_threads": 2}, "server": {"nthreads": 2}},
+            "parties": {
+                "a": {"memory_limit": "3GB", "blas_threads": 2, "device": "cpu"},
+                "server": {"nthreads": 2},
+            },
         },
     )
     with opened.closing:
@@ -423,6 +426,9 @@ def test_a_process_is_started_for_every_party(tmp_path, monkeypatch):
             "a": ("a", "client", urls["a"], 2),
             "server": ("server", "server", None, 4),  # in 1 GB
         }
+        assert {name: party.device for name, party in parties.items()} == {
+            "b": "auto", "a": "cpu", "server": "auto",
+        }  # fmt: skip
         assert {(party.latency, party.bandwidth) for party in parties.values()} == {(0.5, 1e6)}
         assert {party.folder for party in parties.values()} == {None}
         assert [Path(party.scratch).name for party in parties.values()] == list(parties)

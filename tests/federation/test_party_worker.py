@@ -34,7 +34,8 @@ def at_worker(told, tmp_path):
     """Runs a function at a worker, in a thread of its own: only the main one takes signals."""
 
     def run(function, run=None, **arguments):
-        options = PartyOptions("a", "client", str(tmp_path / "own"), threads=3, run=run)
+        own = str(tmp_path / "own")
+        options = PartyOptions("a", "client", own, threads=3, device="cpu", run=run)
 
         async def whole():
             worker = PartyWorker(
@@ -66,7 +67,7 @@ def test_a_worker_is_its_party(at_worker, told):
         assert worker.stream_handlers["acquire-replicas"](who_has={}, nbytes={}) is None
 
     at_worker(look)
-    assert told.threads == [3]
+    assert (told.threads, told.devices) == ([3], ["cpu"])
 
 
 def test_a_worker_may_be_given_a_name(at_worker):

@@ -132,7 +132,7 @@ def test_folders_of_runs_are_kept_where_there_are_some(started, url, options, go
     assert started == []
 
 
-@pytest.mark.parametrize("limit", ["nthreads", "blas_threads", "memory_limit"])
+@pytest.mark.parametrize("limit", ["nthreads", "blas_threads", "device", "memory_limit"])
 def test_limits_are_checked(started, url, limit):
     with pytest.raises(InvalidInput, match=rf"party 'a'.*{limit}"):
         serve_party("a", scheduler=ADDRESS, store=url, **{limit: "much"})
@@ -148,6 +148,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         "a",
         scheduler=ADDRESS,
         store=url,
+        device="cpu",
         memory_limit="3GB",
         nthreads=2,
         blas_threads=4,
@@ -170,6 +171,7 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
         folder=str(tmp_path / "own"),
         keep=7,
         threads=4,
+        device="cpu",
         secret=party.secret,
         policy=Policy.default(loopback=True),
         state=str(tmp_path / "own" / "state.sqlite"),
@@ -180,7 +182,9 @@ def test_a_client_is_started_with_its_store_and_folder(started, url, tmp_path):
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody
     assert options.pop("stopped")("SIGTERM") is None
-    assert limits.model_dump() == {"nthreads": 2, "blas_threads": 4, "memory_limit": 3 * 10**9}
+    assert limits.model_dump() == {
+        "nthreads": 2, "blas_threads": 4, "device": "cpu", "memory_limit": 3 * 10**9,
+    }  # fmt: skip
     assert 2.0 < options.pop("wait") <= 3.0  # what is left of it
     doors = Doors("127.0.0.2", 9001, 9002, "site-a.example")
     assert options == {"scheduler": ADDRESS, "security": security, "doors": doors}
@@ -197,6 +201,8 @@ def test_a_server_is_started_without_data(started):
     limits = options.pop("limits")
     assert options.pop("joined")() is None  # it tells nobody
     assert options.pop("stopped")("SIGTERM") is None
-    assert limits.model_dump() == {"nthreads": 1, "blas_threads": None, "memory_limit": 2 * 10**9}
+    assert limits.model_dump() == {
+        "nthreads": 1, "blas_threads": None, "device": "auto", "memory_limit": 2 * 10**9,
+    }  # fmt: skip
     assert 14.0 < options.pop("wait") <= 15.0
     assert options == {"scheduler": ADDRESS, "security": None, "doors": Doors()}

@@ -44,6 +44,13 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option("--memory-limit", default="2GB", show_default=True, help="Of the worker process.")
 @click.option("--nthreads", default=1, show_default=True, help="Steps performed at once.")
 @click.option("--blas-threads", type=int, help="Threads of a step.  [default: one a core]")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu"]),
+    default="auto",
+    show_default=True,
+    help="A graphics card where torch finds one, or none.",
+)
 @click.option("--host", help="Address to listen on. Default: the one that reaches the scheduler.")
 @click.option("--port", default=0, type=_PORT, help="Of the worker. Default: any.")
 @click.option("--nanny-port", default=0, type=_PORT, help="Of its starter. Default: any.")

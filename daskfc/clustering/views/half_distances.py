@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daskfc.arrays import Floats, Ints
+from daskfc.cards import Card, card_for
+from daskfc.clustering.views import on_card
 from daskfc.clustering.views.screening import ALL, PairScreen, Rounded, Share, scored, tiles
 
 # Numbers of samples and of others, and a mask of pairs that are not certain to be within a radius.
@@ -86,6 +88,8 @@ class HalfDistances:
 
     def nearest(self, k: int, share: Share = ALL) -> tuple[Ints, Ints] | None:
         """Return pairs (rows, others) of a share, with each row's k nearest; None if too many."""
+        if (card := self._card(share)) is not None:
+            return on_card.nearest(card, self.rows, self.error, k)
         screen = PairScreen(k, self.error)
 
         def note(start: int, first: int, S: Rounded) -> bool:
@@ -96,6 +100,10 @@ class HalfDistances:
         every = scored(self._left, self.rows, tiles(self.n, share, k), note)
         return screen.kept() if all(every) else None
 
+    def _card(self, share: Share) -> Card | None:
+        """Return the card that searches all pairs; a share is of tiles, which all must divide."""
+        return card_for(self.n, self.rows(0, 1).shape[1]) if share == ALL else None
+
     def tells(self, radius2: float) -> bool:
         """Whether float32 decides most pairs within a squared radius of the samples."""
         # With an error above a hundredth of the radius, float32 may leave all pairs undecided.
@@ -105,14 +113,18 @@ class HalfDistances:
         """Yield pairs that may be within a squared radius, with a mask of those not certain."""
         limit = np.float64(-radius2 / self.unit / 2)  # float64, so that it is not rounded
 
+        least = np.nextafter((limit - self.error).astype(np.float32), np.float32(-np.inf))
+        if (card := self._card(share)) is not None:
+            for rows, cols, scores in on_card.within(card, self.rows, self.error, least):
+                yield rows, cols, scores <= limit + self.error[rows]
+            return
+
         def near(start: int, first: int, S: Rounded) -> MaybeWithin:
-            error = self.error[start : start + len(S)]
-            least = np.nextafter((limit - error).astype(np.float32), np.float32(-np.inf))
-            places = np.flatnonzero(S >= least[:, None])
+            places = np.flatnonzero(S >= least[start : start + len(S), None])
             rows, cols = np.divmod(places, S.shape[1])
             rows, cols, scores = rows + start, cols + first, S.ravel()[places]
             upper = rows < cols
             rows, cols, scores = rows[upper], cols[upper], scores[upper]
             return rows, cols, scores <= limit + self.error[rows]
 
-        return scored(self._left, self.rows, tiles(self.n, share), near)
+        yield from scored(self._left, self.rows, tiles(self.n, share), near)

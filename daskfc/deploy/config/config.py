@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -26,11 +26,16 @@ def holds_data(name: str) -> bool:
     return name != SCHEDULER and not _SERVED.fullmatch(name)
 
 
+Device: TypeAlias = Literal["auto", "cpu"]
+"""A graphics card where there is one, or none."""
+
+
 class WorkerLimits(Section):
-    """What one party's worker may use: steps at once, threads of a step, bytes."""
+    """What one party's worker may use: steps at once, threads of a step, a card, bytes."""
 
     nthreads: int = Field(default=1, ge=1)
     blas_threads: int | None = Field(default=None, ge=1)
+    device: Device = "auto"
     memory_limit: Bytes = 2_000_000_000
 
     def threads(self, busy: int = 1) -> int:
@@ -44,6 +49,7 @@ class WorkerLimits(Section):
 class _SomeLimits(Section):
     nthreads: int | None = Field(default=None, ge=1)
     blas_threads: int | None = Field(default=None, ge=1)
+    device: Device | None = None
     memory_limit: Bytes | None = None
 
 
@@ -110,6 +116,7 @@ class SshHost(Section):
     keep: int | None = Field(default=None, ge=1)
     policy: str | None = None
     memory_limit: Bytes = 2_000_000_000
+    device: Device = "auto"
     security: SecurityFiles | None = None
 
 

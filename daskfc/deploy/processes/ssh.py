@@ -29,6 +29,7 @@ def command_of(name: str, host: SshHost, scheduler: str) -> str:
     else:
         words = ["party", name, "--scheduler", scheduler, "--wait", "10m"]
         words += ["--memory-limit", str(host.memory_limit)]
+        words += [] if host.device == "auto" else ["--device", host.device]
         for option in ("store", "workspace", "keep", "policy"):
             if (value := getattr(host, option)) is not None:
                 words += [f"--{option}", str(value)]

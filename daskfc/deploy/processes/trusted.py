@@ -154,7 +154,7 @@ class TrustedParties:
         files = self._certificate("server" if store is None else "client", name)
         words = ["party", name, "--scheduler", self.address, "--wait", "1m", "--trusted"]
         words += ["--memory-limit", str(self._start.memory_limit)]
-        words += ["--blas-threads", "1"]  # others compute on that machine
+        words += ["--blas-threads", "1", "--device", "cpu"]  # others compute on that machine
         words += [] if store is None else ["--store", store]
         self._beside[name] = worker
         self._tasks[name] = self._client.submit(

@@ -142,6 +142,7 @@ def open_local(storage: Any, *, cluster: Any = None, root: str | None = None) ->
                 scratch=str(scratch / name),
                 store=urls.get(name),
                 threads=config.limits(name).threads(busy[name]),
+                device=config.limits(name).device,
                 latency=config.latency,
                 bandwidth=config.bandwidth,
                 driver_key=driver_key,

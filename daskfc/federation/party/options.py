@@ -82,6 +82,7 @@ class PartyOptions:
     folder: str | None = None
     keep: int | None = None
     threads: int = 1
+    device: str = "auto"
     latency: float = 0.0
     bandwidth: float | None = None
     secret: SecretKey = field(default_factory=SecretKey.from_os)

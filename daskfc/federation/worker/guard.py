@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 from distributed import Worker, get_worker
 
+from daskfc.cards import allow_device
 from daskfc.deploy.certificates.revocation import Revoked
 from daskfc.deploy.config.dask_insides import (
     WORKER_ANY_RUNNING,
@@ -153,6 +154,7 @@ class PartyWorker(Listening, Worker):  # type: ignore[misc]
         self._answering: Counter[str] = Counter()  # requests under way, by receiver
         self._names: dict[str, str] = {}  # party by address
         allow_threads(party.threads)
+        allow_device(party.device)
 
     def describe(self) -> dict[str, Any]:
         """Return this party's name, role, memory limit (bytes) and versions."""

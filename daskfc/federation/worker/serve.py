@@ -35,6 +35,7 @@ def serve_party(
     memory_limit: str | int = "2GB",
     nthreads: int = 1,
     blas_threads: int | None = None,
+    device: str = "auto",
     workspace: str | None = None,
     keep: int | None = None,
     security: SecurityFiles | None = None,
@@ -71,6 +72,8 @@ def serve_party(
     blas_threads : int, optional
         Threads of a step; by default one a core, as far as a twentieth of the memory holds their
         work arrays.
+    device : {"auto", "cpu"}
+        Whether large products are computed on a graphics card, where torch finds one.
     workspace : str, optional
         Folder of this party on this machine, for its ledger, log and checkpoints. Without one they
         are in a folder that is removed when the party ends.
@@ -149,7 +152,8 @@ def serve_party(
             raise InvalidInput(f"party {name!r} needs a store. Give its URL with --store.")
         held = ClientStore.open(store)
         check_owner(held.name, name, store)
-    asked = {"nthreads": nthreads, "blas_threads": blas_threads, "memory_limit": memory_limit}
+    asked = {"nthreads": nthreads, "blas_threads": blas_threads, "device": device}
+    asked["memory_limit"] = memory_limit
     limits = checked(WorkerLimits, asked, f"party {name!r}")
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
@@ -166,6 +170,7 @@ def serve_party(
             folder=str(scratch) if workspace is None else workspace,
             keep=keep,
             threads=limits.threads(),
+            device=limits.device,
             narrates=narrates,
             metrics=metrics,
             policy=rules,
