@@ -46,6 +46,8 @@ _NEIGHBOURS = 9  # as of spectral clustering, which counts the sample itself
 _ROWS = 128  # ours: rows of distances at a time; all of them would be most of a party's memory
 _TIE = 1e-7  # ours: relative difference of distances that count as equal
 _LEAST = 2.0**-100  # ours: of variance within clusters, relative to all: an outlier leaves more
+_EPS = np.finfo(np.float64).eps
+_FEW = 0.1  # ours: share of distances that are computed one by one
 _COPIES = 1e-13  # ours: squared distance of equal rows by products, relative to their norms
 
 
@@ -175,7 +177,7 @@ def _neighbours(some: Sampled, rows: slice, wanted: int) -> "sparse.csr_array[An
         apart = some.points[rows].copy()
     else:
         points, norms = some.points, np.square(some.points).sum(axis=1)
-        apart = pairwise_distances(points[rows], points, metric="sqeuclidean")
+        apart = _squares_of_near(points, norms, rows, wanted + 1)  # and itself
         apart[apart <= _COPIES * (norms[rows, None] + norms)] = 0.0
         np.sqrt(apart, out=apart)
     own = np.arange(len(some.points))[rows]
@@ -186,6 +188,22 @@ def _neighbours(some: Sampled, rows: slice, wanted: int) -> "sparse.csr_array[An
     tied = ~near & (apart <= last * (1.0 + _TIE))
     left = (wanted - near.sum(axis=1)) / tied.sum(axis=1)
     return sparse.csr_array(near + tied * left[:, None])
+
+
+def _squares_of_near(points: np.ndarray, norms: np.ndarray, rows: slice, k: int) -> np.ndarray:
+    """Return squared distances of some rows to all, exact ones; infinite where k others are nearer.
+
+    A product tells which are among the k least, up to ties; coordinates have their mean near 0.
+    """
+    scores = norms[rows, None] + norms - 2.0 * (points[rows] @ points.T)
+    error = 2.0 * (points.shape[1] + 4) * _EPS * (norms[rows] + norms.max())
+    last = np.partition(scores, k - 1, axis=1)[:, k - 1]
+    i, j = np.nonzero(scores <= (last * (1.0 + 3.0 * _TIE) + 3.0 * error)[:, None])
+    if i.size > _FEW * scores.size:
+        return np.asarray(pairwise_distances(points[rows], points, metric="sqeuclidean"))
+    found = np.full(scores.shape, np.inf)
+    found[i, j] = np.square(points[rows][i] - points[j]).sum(axis=1)
+    return found
 
 
 def _modularity(some: Sampled, labels: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import calinski_harabasz_score, silhouette_score
@@ -186,3 +186,38 @@ def test_a_column_of_two_values_does_not_hide_four_groups():
         told[k] = float(message.scores[0]), float(message.parts[0, 0])
     assert max(told, key=lambda k: told[k][1]) == 2
     assert max(told, key=lambda k: told[k][0]) == 8  # each group, with each of the values
+
+
+CLOUD = np.random.default_rng(3).normal(size=(300, 20))
+KINDS = {
+    "cloud": CLOUD,
+    "tiny": CLOUD * 1e-150,
+    "huge": CLOUD * 1e150,
+    "copies": np.repeat(CLOUD[:60], 5, axis=0),
+    "whole numbers": np.rint(CLOUD),
+    "two scales": np.vstack([CLOUD[:150], CLOUD[150:] * 1e-6]),
+    "one far away": np.vstack([CLOUD[1:], np.full((1, 20), 1e12)]),
+    "far from the origin": CLOUD + 1e9,
+    "one value": np.ones((300, 20)),
+    "few": CLOUD[:11],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_near_samples_by_products_are_those_of_all_differences(monkeypatch, kind):
+    X, k, plain = KINDS[kind], 10, []
+    norms, blocks = np.square(X).sum(axis=1), [slice(a, a + 64) for a in range(0, len(X), 64)]
+    monkeypatch.setattr(
+        module, "pairwise_distances", lambda A, B, metric: plain.append(0) or cdist(A, B, metric)
+    )
+    found = np.vstack([module._squares_of_near(X, norms, rows, k) for rows in blocks])
+    D = cdist(X, X, "sqeuclidean")
+    last = np.sort(D, axis=1)[:, k - 1, None]
+    near = D <= last * (1 + 2e-7)
+    np.testing.assert_allclose(found[near], D[near], rtol=1e-12, atol=0)
+    assert (found >= D * (1 - 1e-12)).all()
+    if kind in ("cloud", "tiny", "huge", "copies"):
+        assert not plain
+        assert np.isinf(found).mean() > 0.9
+    if kind in ("one far away", "far from the origin", "one value"):
+        assert len(plain) == len(blocks)
