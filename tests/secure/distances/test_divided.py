@@ -88,7 +88,7 @@ def test_what_workers_hand_back_is_what_the_server_decodes(data, tmp_path_factor
     X = np.array(data.draw(st.lists(st.integers(0, most), min_size=n * d, max_size=n * d)))
     X = X.reshape(n, d)
     system = ResidueSystem(primes, scale, bound=min(d * most**2, np.prod(primes, dtype=object) - 1))
-    grid = SymmetricGrid(n, data.draw(st.integers(1, 6)))
+    grid = SymmetricGrid(n, data.draw(st.integers(-(-n // 4), 6)))  # of ten blocks at most
     evaluators = tuple(f"client-{number}" for number in range(code.n_evaluators))
     public = {"code": code, "system": system, "evaluators": evaluators}
     step, told = divided.block_part(**asked(keep))
