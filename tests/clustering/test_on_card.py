@@ -83,6 +83,8 @@ def test_each_pair_comes_once_and_not_too_many_at_a_time(card, monkeypatch):
     scores = HalfDistances.of(points("cloud"))
     blocks = list(scores.within(5.0))
     assert max(rows.size for rows, _, _ in blocks) <= 500
+    monkeypatch.setattr(on_card, "_LISTED", 1)
+    assert all(np.unique(rows).size <= 1 for rows, _, _ in scores.within(5.0))
     assert sum(rows.size for rows, _, _ in blocks) > 5_000
     pairs = {pair for rows, cols, _ in blocks for pair in zip(rows, cols, strict=True)}
     assert len(pairs) == sum(rows.size for rows, _, _ in blocks)
@@ -104,6 +106,43 @@ def test_scores_are_as_near_to_the_true_ones_as_is_said(card, monkeypatch):
     off = np.abs(np.vstack(seen) - true)
     assert 0.0 < off.max()
     assert (off <= np.minimum(scores.error[:, None], scores.error)).all()
+
+
+@pytest.mark.parametrize("height", [10, 61, N])
+def test_every_row_has_its_own_bound(card, monkeypatch, height):
+    """Scores of whole numbers are exact, so that the pairs are known."""
+    monkeypatch.setattr(on_card, "_SCORES", height * N)
+    random = np.random.default_rng(2)
+    X = random.integers(-8, 9, (N, 3)).astype(np.float32)
+    half = (X**2).sum(axis=1) / 2
+    table = np.column_stack([X, half, np.ones(N, np.float32)])
+    scores = X @ X.T - half[:, None] - half
+    error = np.repeat([0.0, 2.0, 0.5], N // 3).astype(np.float32)
+
+    def rows(first, last):
+        return table[first:last]
+
+    others = scores.copy()
+    np.fill_diagonal(others, -np.inf)
+    last = np.sort(others, axis=1)[:, -5]
+    found = np.column_stack(on_card.nearest(card, rows, error, 5))
+    wanted = np.argwhere(others >= (last - 2 * error)[:, None])
+    assert sorted(found.tolist()) == wanted.tolist()
+    assert 6 * N < len(wanted) < 24 * N
+
+    blocks = list(on_card.within(card, rows, error, -error))
+    found = np.concatenate([np.column_stack(block[:2]) for block in blocks])
+    wanted = np.argwhere(np.triu(scores >= -error[:, None], 1))
+    assert sorted(found.tolist()) == wanted.tolist()
+    for first, second, told in blocks:
+        assert told.tolist() == scores[first, second].tolist()
+
+
+@pytest.mark.parametrize("height", [10, N])
+def test_too_many_pairs_are_not_listed(card, monkeypatch, height):
+    monkeypatch.setattr(on_card, "_SCORES", height * N)
+    table = np.ones((N, 3), np.float32)
+    assert on_card.nearest(card, lambda a, b: table[a:b], np.zeros(N, np.float32), 3) is None
 
 
 def test_where_the_card_cannot_tell_the_processor_does(card):
@@ -174,15 +213,15 @@ class Rounded(Card):
         return super().send(kept.astype(np.float32))
 
 
-@pytest.mark.parametrize("width", [2, 10, 66, 786, 4000])
+@pytest.mark.parametrize("width", [2, 10, 66, 786, 12_000])
 def test_a_card_that_rounds_more_than_float32_is_not_used(monkeypatch, caplog, torch, width):
     one = Rounded(torch, 10)
     monkeypatch.setattr(cards, "_found", lambda: one)
-    assert cards.card_for(10**7, width) is None
+    assert cards.card_for(10**6, width) is None
     assert "less exact than float32" in caplog.text
     exact = Rounded(torch, 23)
     monkeypatch.setattr(cards, "_found", lambda: exact)
-    assert cards.card_for(10**7, width) is exact
+    assert cards.card_for(10**6, width) is exact
 
 
 def test_a_card_is_taken_for_much_work_where_it_has_room(monkeypatch, torch):
