@@ -134,6 +134,7 @@ def test_no_second_fit_is_opened_in_a_start(federation, monkeypatch):
 
 @pytest.mark.slow
 class TestOnProcesses:
+    @pytest.mark.few(2)
     @pytest.mark.parametrize("covariance", KINDS)
     @pytest.mark.filterwarnings("ignore:Best performing initialization")
     def test_iterations_are_those_of_pooled_samples(self, federation, whole, covariance):
@@ -252,7 +253,8 @@ class TestOnProcesses:
         np.testing.assert_array_equal(found.labels_.values, model.labels_.values)
         np.testing.assert_array_equal(again.values, model.labels_.values)
 
-    @pytest.mark.parametrize("covariance", KINDS)
+    @pytest.mark.few(2)
+    @pytest.mark.parametrize("covariance", ["tied", "full", "spherical", "diag"])
     def test_one_component_has_the_mean_and_covariance_of_all(self, federation, covariance):
         model = fitted(federation, 1, covariance=covariance, reg_covar=0.0)
         variance = X.var(axis=0)
