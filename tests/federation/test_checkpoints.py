@@ -114,3 +114,33 @@ def test_objects_in_the_place_of_a_state_are_not_read(tmp_path):
     with pytest.raises(StoreError, match=r"missing or damaged \(ValueError\)"):
         checkpoints.load(1)
     assert _told == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_state_of_another_folder_is_taken(tmp_path, monkeypatch, links):
+    """As a link, which keeps it when the other folder forgets it; else as a copy."""
+    if not links:
+
+        def refuse(self, target):
+            raise OSError(18, "another disk")
+
+        monkeypatch.setattr(type(tmp_path), "hardlink_to", refuse)
+    mine, other = Checkpoints(tmp_path / "mine"), Checkpoints(tmp_path / "other", keep=1)
+    other.save(5, {"a": np.arange(3.0)})
+    mine.take(0, other, 5)
+    paths = [mine.folder / "round-00000000.npz", other.folder / "round-00000005.npz"]
+    assert paths[0].samefile(paths[1]) == links
+    other.save(6, {"a": np.zeros(3)})
+    assert other.rounds() == [6]
+    assert mine.load(0)["a"].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_what_is_taken_comes_in_place_of_a_damaged_state(tmp_path):
+    mine, other = Checkpoints(tmp_path / "mine"), Checkpoints(tmp_path / "other")
+    mine.save(0, {"a": np.zeros(3)})
+    (mine.folder / "round-00000000.npz").write_bytes(b"PK")
+    assert mine.latest() is None
+    other.save(5, {"a": np.arange(3.0)})
+    mine.take(0, other, 5)
+    assert mine.latest()[1]["a"].tolist() == [0.0, 1.0, 2.0]
+    assert other.latest()[1]["a"].tolist() == [0.0, 1.0, 2.0]

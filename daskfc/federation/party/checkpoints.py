@@ -56,7 +56,7 @@ class Checkpoints:
         for name, value in arrays.items():
             if value.dtype.hasobject:
                 raise InvalidInput(f"a checkpoint holds arrays without objects; {name!r} has some.")
-        target = self.folder / f"round-{round:08d}.npz"
+        target = self._path(round)
         partial = target.with_suffix(f".{os.getpid()}.partial")
         with partial.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -66,7 +66,18 @@ class Checkpoints:
         flush(self.folder)
         outdated = [] if self.keep is None else self.rounds()[: -self.keep]
         for old in outdated:
-            (self.folder / f"round-{old:08d}.npz").unlink(missing_ok=True)
+            self._path(old).unlink(missing_ok=True)
+
+    def take(self, round: int, other: "Checkpoints", of: int) -> None:
+        """Have the state of another folder's round as one of one's own, without a copy of it."""
+        try:
+            self._path(round).hardlink_to(other._path(of))
+        except OSError:  # on another disk, or on one that has no links
+            self.save(round, other.load(of))
+        flush(self.folder)
+
+    def _path(self, round: int) -> Path:
+        return self.folder / f"round-{round:08d}.npz"
 
     def rounds(self) -> list[int]:
         """Return the rounds whose state is on disk, oldest first."""
@@ -84,7 +95,7 @@ class Checkpoints:
 
     def load(self, round: int) -> dict[str, np.ndarray]:
         """Return the state after a round; StoreError when it is not there as it was written."""
-        path = self.folder / f"round-{round:08d}.npz"
+        path = self._path(round)
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 # Every array of the archive has a checksum.

@@ -60,9 +60,11 @@ class LastResult:
         decided = Checkpoints(self.fit_folder)
         found = decided.latest()
         if found is None:
-            kept = Checkpoints(self._kept()).latest()
-            decided.save(0, {} if kept is None else kept[1])
-            return None if kept is None else kept[1]
+            kept = Checkpoints(self._kept())
+            if (found := kept.latest()) is None:
+                decided.save(0, {})
+                return None
+            decided.take(0, kept, found[0])
         return found[1] or None
 
     def keep(self, state: Mapping[str, np.ndarray]) -> None:
