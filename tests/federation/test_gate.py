@@ -1,6 +1,7 @@
 """What a party's nanny asks of a run before it begins."""
 
 import dataclasses
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,14 +12,15 @@ from daskfc.deploy.certificates.signatures import sign
 from daskfc.errors import InvalidInput, PolicyRefused, PrivacyError
 from daskfc.federation.party import gate as module
 from daskfc.federation.party.gate import Gate, signed_content
-from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.options import PartyOptions, RunSettings, by_steps
 from daskfc.site import Policy, RunRequest, SiteState
 from daskfc.testing.federation import stores_of
 from tests.deploy.test_signatures import files_of
 
 
-def settings(start="s", run="r", request=None, **more):
+def settings(start="s", run="r", request=None, preparation=None, **more):
     told = {} if request is None else dataclasses.asdict(request)
+    more["preparation"] = by_steps(preparation or {})
     more = {"pseudonyms": {"label": "p"}, "session": "ab", **more}
     return RunSettings(run, 0, start=start, request=told, **more)
 
@@ -282,6 +284,30 @@ def test_no_other_role_begins_a_run(gate, authority, role):
 
 def test_what_is_signed_survives_the_way_there():
     asked = settings(builds={"b": "2", "a": "1"}, preparation={"a": [{"kind": "log", "of": (1,)}]})
-    listed = {"a": [{"of": [1], "kind": "log"}]}
+    listed = by_steps({"a": [{"of": [1], "kind": "log"}]})
     arrived = RunSettings(**{**dataclasses.asdict(asked), "preparation": listed})
     assert signed_content(arrived) == signed_content(asked)
+
+
+@pytest.mark.parametrize(
+    ("clients", "alike"),
+    [([], True), ([["a", "b"]], True), ([["a"]], False), ([["a"], ["b"]], False),
+     ([["a", "b"], ["b"]], False), ([["a", "b"], []], False)],
+)  # fmt: skip
+def test_clients_are_prepared_alike_only_if_one_text_is_for_all(clients, alike):
+    told = {json.dumps([{"step": "log", "number": n}]): own for n, own in enumerate(clients)}
+    run = RunSettings("r", 0, builds={"a": "1", "b": "2"}, preparation=told)
+    assert run.is_prepared_alike == alike
+    for name in "abc":
+        first = [n for n, own in enumerate(clients) if name in own][:1]
+        assert [one["number"] for one in run.prepared(name)] == first
+
+
+def test_steps_of_several_clients_are_told_once():
+    lengths = np.random.default_rng(0).normal(size=50).tolist()
+    steps = [{"step": "normalise", "lengths": lengths}, {"step": "smooth", "order": 2}]
+    own = {"a": steps, "b": [dict(reversed(one.items())) for one in steps], "c": steps[:1]}
+    told = by_steps(own)
+    assert list(told.values()) == [["a", "b"], ["c"]]
+    run = RunSettings("r", 0, preparation=told)
+    assert {name: run.prepared(name) for name in own} == own  # to the last bit

@@ -29,7 +29,7 @@ from daskfc.federation.messages.envelopes import Here, Outgoing
 from daskfc.federation.party import party as module
 from daskfc.federation.party.crossing import reason, without_values
 from daskfc.federation.party.kept import Kept
-from daskfc.federation.party.options import PartyOptions, RunSettings
+from daskfc.federation.party.options import PartyOptions, RunSettings, by_steps
 from daskfc.federation.party.party import Party
 from daskfc.federation.steps.calls import StepCall
 from daskfc.federation.steps.handles import Slot
@@ -449,7 +449,7 @@ def test_new_samples_go_by_the_values_and_the_words_of_the_partys_own(made, tmp_
     table = pd.DataFrame({"age": [10.0, 30.0], "sex": ["male", "m"]})
     write_store(own, "client-1", table, categorical=["sex"], **words)
     within = {"step": "standardise", "own": True, "within": "site"}
-    run = replace(RUN, preparation={"client-1": [within, *HOT]})
+    run = replace(RUN, preparation=by_steps({"client-1": [within, *HOT]}))
     party = made(run=run, store=own)
     one = pd.DataFrame({"age": [40.0], "sex": ["male"]})
     for mapping in ({}, words):  # the site may have mapped the new ones itself, and once is enough

@@ -157,6 +157,20 @@ def test_some_parties_are_asked_at_their_nannies(roll_call, calls):
     assert roll_call.ask("an_op", parties=[]) == {}
 
 
+def test_a_large_request_has_the_time_that_it_takes_to_send(roll_call, client, calls, monkeypatch):
+    within, wait_for = [], asyncio.wait_for
+
+    def noted(answer, seconds):
+        within.append(seconds)
+        return wait_for(answer, seconds)
+
+    monkeypatch.setattr(asyncio, "wait_for", noted)
+    roll_call.ask("an_op", parties=["a", "b"], n_bytes=5_000_000)
+    assert within == [23.0, 23.0]  # by way of the scheduler, both
+    assert client.timeouts[-1] == 53.0
+    assert [msg for _, msg, *_ in calls] == [{"op": "an_op"}] * 2
+
+
 def test_who_has_left_or_hangs_is_not_among_the_answers(roll_call, client, monkeypatch):
     monkeypatch.setattr(module, "_PARTY_S", 0.01)
     client.scheduler.answers = {
@@ -334,3 +348,14 @@ def test_the_parties_of_a_federation_answer(federation):
     assert all(0 < one < 1000 for one in seconds.values())
     assert there.scheduler_versions()["python"].startswith("3.")
     assert set(federation.peak_memory()) == set(parties)
+
+
+def test_a_run_begins_whose_preparation_has_a_number_for_each_of_many_samples(
+    processes, tmp_path, monkeypatch
+):
+    """By `normalise` over columns; copied number by number, no party answered before the next."""
+    steps = [{"step": "normalise", "lengths": [0.1] * 1_000_000}]
+    prepared = SimpleNamespace(steps=dict.fromkeys(processes.clients, steps))
+    monkeypatch.setattr(processes, "preparation", prepared)
+    monkeypatch.setattr(processes._roll_call, "patience", 15.0)
+    processes.start_run("many-samples", random_state=0, workspace=str(tmp_path), deadline_s=30)

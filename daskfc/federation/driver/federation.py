@@ -25,7 +25,7 @@ from daskfc.federation.ledger.rows import Page, Place, collected
 from daskfc.federation.messages.declaration import CALLER, SERVER, Message, role_of
 from daskfc.federation.messages.envelopes import Outgoing, message_of
 from daskfc.federation.party.gate import content_of_end, content_of_reading, signed_content
-from daskfc.federation.party.options import RunSettings
+from daskfc.federation.party.options import RunSettings, by_steps
 from daskfc.federation.steps.handles import Handle, Sent, handles_in
 from daskfc.federation.worker.guard import REFUSALS
 from daskfc.html_tables import html_table
@@ -279,7 +279,7 @@ class Federation(ServerWork):
             start=uuid.uuid4().hex,
             builds=dict(self._contract.builds) if self._contract is not None else {},
             driver=self.dask_client.id,
-            preparation=dict(self.preparation.steps) if self.preparation is not None else {},
+            preparation=by_steps({} if self.preparation is None else self.preparation.steps),
             pseudonyms=self.pseudonyms.as_dict() if self.pseudonyms is not None else {},
             request={
                 **({} if request is None else json.loads(request.as_json())),
@@ -301,6 +301,7 @@ class Federation(ServerWork):
                 "daskfc_start_run",
                 nanny=True,
                 deadline=self._deadline,
+                n_bytes=sum(map(len, settings.preparation)),
                 run=asdict(settings),
                 proof=proof,
             )

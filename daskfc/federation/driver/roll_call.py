@@ -12,6 +12,7 @@ from daskfc.errors import ClusterError, DeadlineError
 
 _AGAIN_S = 0.1  # pause before a party that was not there is asked again
 _PARTY_S = 3.0  # for one party's answer, after which it is asked again
+_BYTES_A_S = 500_000  # ours: of a request that is large, by way of the scheduler
 _GOING_S = 30.0  # for a process to end
 
 
@@ -23,14 +24,14 @@ class RollCall:
         self._address = dask_client.scheduler.address  # the client forgets it with the connection
         self.patience = 30.0  # seconds for the scheduler, which imports what the first step needs
 
-    def _sync(self, function: Any, **kwargs: Any) -> Any:
+    def _sync(self, function: Any, beyond_s: float = 0.0, **kwargs: Any) -> Any:
         """Return what a coroutine function of the scheduler's connection yields."""
         scheduler = self._dask.scheduler
         kind = "the connection was lost"
         if scheduler is not None:
             try:
                 return self._dask.sync(
-                    function, scheduler, callback_timeout=self.patience, **kwargs
+                    function, scheduler, callback_timeout=self.patience + beyond_s, **kwargs
                 )
             except (OSError, TimeoutError, RuntimeError) as error:
                 kind = type(error).__name__
@@ -73,13 +74,22 @@ class RollCall:
         self._sync(_sign_off, addresses=addresses)
 
     def ask(
-        self, op: str, *, nanny: bool = False, parties: Collection[str] | None = None, **kwargs: Any
+        self,
+        op: str,
+        *,
+        nanny: bool = False,
+        parties: Collection[str] | None = None,
+        n_bytes: int = 0,
+        **kwargs: Any,
     ) -> dict[str, Any]:
         """Return the answers of the parties that are there; a plain Dask worker answers None."""
         names = self.addresses()
         asked = [address for address, name in names.items() if parties is None or name in parties]
         msg = {"op": op, **kwargs}
-        answers = self._sync(_ask_each, addresses=asked, nanny=nanny, msg=msg)
+        within_s = _PARTY_S + n_bytes * len(asked) / _BYTES_A_S
+        answers = self._sync(
+            _ask_each, within_s, addresses=asked, nanny=nanny, msg=msg, within_s=within_s
+        )
         return {names[address]: answer for address, answer in answers.items()}
 
     def everyone(
@@ -91,7 +101,10 @@ class RollCall:
         nanny: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Return the answers of all `parties`; DeadlineError names those that gave none in time."""
+        """Return the answers of all `parties`; DeadlineError names those that gave none in time.
+
+        `n_bytes` of a large request give each the time for it.
+        """
         wanted, answers = list(parties), {}
         ends = time.monotonic() + deadline
         while True:
@@ -119,13 +132,13 @@ async def _asked(scheduler: Any, request: str, **about: Any) -> dict[str, Any]:
 
 
 async def _ask_each(
-    scheduler: Any, addresses: list[str], nanny: bool, msg: dict[str, Any]
+    scheduler: Any, addresses: list[str], nanny: bool, msg: dict[str, Any], within_s: float
 ) -> dict[str, Any]:
     async def ask_one(address: str) -> dict[str, Any]:
         # One by one, because the scheduler tries for long to reach a worker that has just died.
         asking = scheduler.broadcast(msg=msg, workers=[address], nanny=nanny, on_error="ignore")
         try:
-            answer: dict[str, Any] = await asyncio.wait_for(asking, _PARTY_S)
+            answer: dict[str, Any] = await asyncio.wait_for(asking, within_s)
         except (TimeoutError, KeyError):  # the latter: it has just left
             return {}
         return answer

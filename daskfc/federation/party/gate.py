@@ -187,7 +187,7 @@ class Gate:
 
     def _about_preparation(self, settings: RunSettings, request: RunRequest) -> list[Refusal]:
         """Return refusals of steps that read samples in a run with noise, or that weigh samples."""
-        steps, said = settings.preparation.get(self._options.name, []), list[str]()
+        steps, said = settings.prepared(self._options.name), list[str]()
         # a neighbour's features are in those of every sample that `smooth` averages, and all
         # samples' spread is in the shift of each by `jitter`
         read = ("smooth", "jitter")
@@ -207,10 +207,11 @@ class Gate:
         if any(set(one) != _SHIFT or not 0 <= one["share"] <= _LARGEST_SHARE for one in shifts):
             said.append("'jitter' would move samples by more than a tenth of a column's deviation.")
         # a client that is prepared as no other is would be told apart in a sum over all
-        told = settings.preparation
-        of_all = [told.get(client, ()) for client in {**settings.builds, **told}]
-        alike = all(list(other) == list(of_all[0]) for other in of_all)
-        if not alike and split not in ("columns", "grid") and request.method not in _OF_COLUMNS:
+        if (
+            not settings.is_prepared_alike
+            and split not in ("columns", "grid")
+            and request.method not in _OF_COLUMNS
+        ):
             said.append(f"{request.method} sums over clients, which are prepared differently.")
         return [Refusal("preparation", one) for one in said]
 

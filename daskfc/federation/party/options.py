@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,26 @@ _ALIKE = ("method", "package", "parameters", "preparation", "columns")
 """What two runs ask alike where one may start from the other's result."""
 
 
+def by_steps(prepared: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[str]]:
+    """Return which clients are prepared by which steps, as JSON, from each one's.
+
+    They may hold a number for each sample, and a start's settings are copied, signed and sent often.
+    """
+    found: dict[str, list[str]] = {}
+    for client, steps in prepared.items():
+        alike = (text for text, others in found.items() if prepared[others[0]] == steps)
+        text = next(alike, None) or json.dumps(steps, sort_keys=True)
+        found.setdefault(text, []).append(client)
+    return found
+
+
 @dataclass(frozen=True)
 class RunSettings:
     """The settings of a run, which every party gets at its start and no step can change.
 
     Secrets depend on `run_id` and on `start`, new in a resumed run; `pseudonyms` is empty for clear
     ids. While `driver`, a Dask client, is connected, no other driver begins a run. `name` is that
-    of the whole run, by which a site calls its folder.
+    of the whole run, by which a site calls its folder. `preparation` is that of `by_steps`.
     """
 
     run_id: str
@@ -49,7 +62,7 @@ class RunSettings:
     start: str = ""
     builds: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
-    preparation: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    preparation: Mapping[str, list[str]] = field(default_factory=dict)
     pseudonyms: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
     session: str = ""
@@ -63,6 +76,19 @@ class RunSettings:
                 f"the id of a start may not begin with {WORK!r}, as folders do that are found "
                 f"again; got {self.run_id!r}. Choose another."
             )
+
+    def prepared(self, client: str) -> list[Mapping[str, Any]]:
+        """Return the steps by which a client's features are prepared."""
+        for text, clients in self.preparation.items():
+            if client in clients:
+                return list(json.loads(text))
+        return []
+
+    @property
+    def is_prepared_alike(self) -> bool:
+        """Whether all clients are prepared by the same steps, or none is."""
+        several = len(self.preparation) > 1
+        return not several and all({*self.builds} <= {*own} for own in self.preparation.values())
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ class Party:
                     "opened. Open the federation again."
                 )
             self.rules.opened(store, data_set_of(store.attributes))
-            steps = [] if self.run is None else self.run.preparation.get(self.name, [])
+            steps = [] if self.run is None else self.run.prepared(self.name)
             self.rules.check_clips(store, steps)
             self._store = _prepared(store, steps)
         return self._store

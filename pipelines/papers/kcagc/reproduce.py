@@ -67,7 +67,7 @@ def opened(
             "layout": {"dtype": GRAPHS[name].dtype},
             "root": folder,
         }
-        with federations.opened(storage, latency=latency) as parties:
+        with federations.opened(storage, latency=latency, deadline="600s") as parties:
             yield parties
 
 
