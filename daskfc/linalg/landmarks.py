@@ -19,7 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from daskfc.arrays import Floats, Ints
 from daskfc.threads import do_all
@@ -30,8 +30,9 @@ _ROWS = 2048  # ours: samples at a time
 class LandmarkEmbedding:
     """Coordinates from landmark columns, a certificate per sample, and the next landmarks.
 
-    Ends when no squared distance to the landmarks' span exceeds `tolerance` times the mean one or
-    `nearest` (the larger counts); the error of squared distances is then at most 4 times as much.
+    Ends when no squared distance to the landmarks' span exceeds `tolerance` times the mean one,
+    `nearest` or what rounding beside the farthest sample hides (the largest counts); the error of
+    squared distances is then at most 4 times as much.
     `n_features`, if known, bounds the rank. Privacy: landmark columns reveal as much as all of D,
     the samples up to a rigid motion.
     """
@@ -81,15 +82,20 @@ class LandmarkEmbedding:
     @property
     def _limit(self) -> float:
         """Squared distance to the span that ends the search."""
-        return max(self.tolerance * self.scale, self.nearest)
+        return max(self.tolerance * self.scale, self.nearest, self._hidden)
+
+    @property
+    def _hidden(self) -> float:
+        """Squared distance to the span that rounding of inner products with far samples hides."""
+        largest = float(self._offsets.max(initial=0.0))
+        return (self._rank + 16) * 2.0**-51 * max(largest, 0.0)
 
     @property
     def converged(self) -> bool:
         """Whether every sample lies in the landmarks' span, up to the tolerance."""
         if not self._landmarks.size:
             return False
-        largest = float(self._residual.max())
-        return self._rank >= self.max_rank or largest <= self._limit
+        return self._rank >= self.max_rank or not self._open().any()
 
     def certificate(self) -> Floats:
         """Return h (n,), infinite at first; D_ij is too small by at most ``2 * (h[i] + h[j])``."""
@@ -130,12 +136,14 @@ class LandmarkEmbedding:
         ``|e_i|² = h_i``. They are `spread` apart at most; a lower bound may be below 0.
         """
         others = np.asarray(indices, dtype=np.int64)
-        A, B = (self.coordinates[part].astype(np.float32) for part in (rows, others))
+        # in a unit whose squares float32 has, a power of two
+        unit = 2.0 ** np.ceil(np.log2(max(float(self._offsets.max()), 0.0) or 1.0) / 2)
+        A, B = ((self.coordinates[part] / unit).astype(np.float32) for part in (rows, others))
         squares, rests = (
-            [np.einsum("ij,ij->i", X, X).astype(np.float64) for X in (A, B)],
+            [unit**2 * np.einsum("ij,ij->i", X, X).astype(np.float64) for X in (A, B)],
             [np.sqrt(self._residual[part]) for part in (rows, others)],
         )
-        inner = (A @ B.T).astype(np.float64)
+        inner = unit**2 * (A @ B.T).astype(np.float64)
         inner *= -2
         inner += squares[0][:, None]
         inner += squares[1]
@@ -151,10 +159,13 @@ class LandmarkEmbedding:
             return np.unique(np.linspace(0, self.n - 1, min(count, self.n)).astype(np.int64))
         if self.converged:
             return np.empty(0, dtype=np.int64)
-        open_ = (self._residual > self._limit) & ~self._used
-        candidates = np.flatnonzero(open_)
+        candidates = np.flatnonzero(self._open())
         order = np.argsort(-self._residual[candidates], kind="stable")
         return candidates[order[:count]]
+
+    def _open(self) -> NDArray[np.bool_]:
+        """Return which samples are beyond the span, and no landmarks yet."""
+        return (self._residual > self._limit) & ~self._used
 
     def add_columns(self, indices: ArrayLike, columns: ArrayLike) -> None:
         """Add new landmarks by number (c,), with all samples' squared distances (n, c) to them."""
@@ -174,7 +185,7 @@ class LandmarkEmbedding:
         own -= at @ at.T  # the part that the coordinates so far do not explain
         # Y_new = rest V Λ^(-1/2), for the eigenpairs of the symmetric block rest[new] = V Λ Vᵀ.
         lam, V = scipy.linalg.eigh((own + own.T) / 2)
-        floor = max(1e-12 * max(2 * self._offsets.max(), 0.0), self._limit / 8)
+        floor = max(self._hidden, self._limit / 8)
         kept = np.flatnonzero(lam > floor)[::-1][: self.max_rank - self._rank]
         transform = V[:, kept] / np.sqrt(lam[kept])  # (c, q_new)
         self._magnified = max(self._magnified, *(1.0 / np.sqrt(lam[kept])), 0.0)

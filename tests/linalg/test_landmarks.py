@@ -115,6 +115,46 @@ def test_distances_lie_between_their_bounds(seed, d, rounds):
         assert embedding.spread < 1e-4 * D.max()
 
 
+@pytest.mark.parametrize("unit", [1e-140, 1e-25, 1e20, 1e140])
+def test_bounds_hold_in_any_unit(unit):
+    """A column that one sample alone has is not spanned at first."""
+    X = np.random.default_rng(0).normal(size=(30, 4)) * unit
+    X[np.arange(30) != 10, 3] = 0.0
+    embedding, D = embed(X, 5, limit=5, n_features=4)
+    assert not embedding.converged
+    least, most = embedding.bounds(slice(0, 30), np.arange(30))
+    assert (least <= D).all()
+    assert (most >= D).all()
+    assert (most - least).max() < 20 * unit**2
+
+
+WIDE = {
+    "salaries": lambda random, n: np.rint(4e5 * np.exp(random.normal(size=n))),
+    "heavy": lambda random, n: 1e6 * np.exp(random.normal(size=n)),
+    "wide": lambda random, n: 1e7 * random.normal(size=n),
+    "one far": lambda random, n: 1e7 * (np.arange(n) == 3),
+    "one very far": lambda random, n: 1e8 * (np.arange(n) == 3),
+}
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-12])
+@pytest.mark.parametrize("d", [3, 6])
+@pytest.mark.parametrize("kind", WIDE)
+def test_the_search_ends_beside_columns_of_other_units(kind, d, tolerance):
+    """It asked for no landmarks for ever, or made all samples landmarks."""
+    random = np.random.default_rng(d)
+    X = random.integers(0, 4, (300, d)).astype(float)
+    X[:, 0] = WIDE[kind](random, 300)
+    embedding, D = embed(X, d + 9, tolerance=tolerance, nearest=0.01, n_features=d)
+    assert embedding.converged
+    assert len(embedding.landmarks) <= 3 * (d + 9)
+    Y, h = embedding.coordinates, embedding.certificate()
+    rest = D - cdist(Y, Y, "sqeuclidean")
+    rounding = 200.0 * np.finfo(float).eps * D.max()
+    assert rest.min() >= -rounding
+    assert (rest <= 2 * (h[:, None] + h) + rounding).all()
+
+
 def test_next_landmarks_are_the_farthest_and_the_first_of_equal_ones():
     X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 3.0], [1.0, 5.0], [0.0, 5.0], [2.0, -5.0]])
     D = oracle.distances(X)

@@ -178,7 +178,9 @@ def _neighbours(some: Sampled, rows: slice, wanted: int) -> "sparse.csr_array[An
     else:
         points, norms = some.points, np.square(some.points).sum(axis=1)
         apart = _squares_of_near(points, norms, rows, wanted + 1)  # and itself
-        apart[apart <= _COPIES * (norms[rows, None] + norms)] = 0.0
+        # about the median: one sample far away has the mean far from all others
+        spread = np.square(points - np.median(points, axis=0)).sum(axis=1)
+        apart[apart <= _COPIES * (spread[rows, None] + spread)] = 0.0
         np.sqrt(apart, out=apart)
     own = np.arange(len(some.points))[rows]
     apart[np.arange(len(own)), own] = np.inf

@@ -43,7 +43,7 @@ from daskfc.secure.distances.parties.seen import hash64
 
 # ours: the modulus over the range of distances; detects a wrong distance 1 time in 5
 _TO_SPARE = 1.25
-_LARGEST = 2.0**52  # whole numbers a little above it are exact in float64
+_LARGEST = 2.0**51  # a whole number below it survives a division by S² and the way back
 
 Tiles = DistanceTiles | NeighbourTiles | RadiusTiles
 
@@ -282,7 +282,7 @@ def decode_columns(
                 "Add spare evaluators to name the wrong one."
             )
         whole = WideIntegers(first, beyond)
-        if first.max(initial=0.0) < _LARGEST:
+        if (first + beyond).max(initial=0.0) < _LARGEST:
             whole = np.asarray(whole)
     kept = whole if isinstance(whole, WideIntegers) else None
     return Columns(system.to_real(whole), wrong, kept)

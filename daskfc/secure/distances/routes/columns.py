@@ -108,8 +108,9 @@ def points_status(found: ExactPoints) -> PointsStatus:
 def worst_placed(found: ExactPoints, kept: KeptColumns) -> Ints:
     """Return samples that have the largest part in the error, and are no landmarks yet."""
     parts = found.points.error_by_sample.copy()
-    parts[np.concatenate(kept.landmarks)] = -1.0
-    return np.argsort(-parts, kind="stable")[:MORE]
+    parts[known := np.concatenate(kept.landmarks)] = -1.0
+    most = min(MORE, found.n - np.unique(known).size)
+    return np.argsort(-parts, kind="stable")[:most]
 
 
 def in_words(status: PointsStatus, *, asked: int, n: int) -> str:

@@ -76,7 +76,7 @@ class LandmarkSearch:
             points = federation.on_server(columns.points, self.kept, self.plan)
             status = federation.publish(columns.points_status, points)
             hopeless = status.least >= 0.5 or status.error > _HOPELESS
-            if status.certified or hopeless or not again:
+            if status.certified or hopeless or not again or self.asked >= self.n_samples:
                 return points, status
             chosen = federation.on_server(columns.worst_placed, points, self.kept)
             del points  # the server has room for one
