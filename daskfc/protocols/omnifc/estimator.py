@@ -123,7 +123,7 @@ class OmniFC(FederatedClusterer):
     start : {"anew", "last"}
         "last" computes the distances of new samples alone, where the server has kept those of the
         last fit with these parameters, preparation and clients, and each client's first samples are
-        the same; else all. Labels do not depend on it.
+        the same; else all. Labels depend on it where rounding decides between equal distances.
     engine : {"auto", "int8", "f32", "f64"}
         Kernel of the modular products; all give identical distances.
     tile : int, optional
