@@ -35,7 +35,7 @@ _ALIKE = ("method", "package", "parameters", "preparation", "columns")
 def by_steps(prepared: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[str]]:
     """Return which clients are prepared by which steps, as JSON, from each one's.
 
-    They may hold a number for each sample, and a start's settings are copied, signed and sent often.
+    They may hold a number for each sample; a start's settings are copied, signed and sent often.
     """
     found: dict[str, list[str]] = {}
     for client, steps in prepared.items():
