@@ -18,6 +18,8 @@ Basis = Literal["U", "scaled", "row-normalised"]
 
 _BLOCK = 1 << 16  # rows of a product
 _GRAM = 2000  # ours: side of a Gram matrix whose eigenpairs take about a second
+_TOLD = 1e-6  # ours: of the first singular value; the Gram matrix tells directions above it
+_LARGE = 1 << 26  # ours: size of a matrix that is decomposed for the others, 512 MiB
 _DENSE = 4_000_000  # ours: size of a matrix whose full decomposition takes about a second
 
 
@@ -26,7 +28,8 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U") -> Floats:
 
     Singular values descend, and each column's largest entry in size is positive; columns and rows
     of rounding errors are 0. With few columns V comes from the (d, d) Gram matrix, which loses
-    singular values below 1e-7 of the first; X V then gives U and Σ.
+    singular values below 1e-7 of the first; X V then gives U and Σ. Where the wanted ones are as
+    small, X itself is decomposed, up to 2^26 numbers.
     """
     if not np.isfinite(X).all():
         raise InvalidInput(
@@ -35,9 +38,10 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U") -> Floats:
         )
     n, d = X.shape
     width = min(k, n, d)
-    if d <= _GRAM and 2 * d <= n:
-        left, values = _by_gram(X, width)
-    elif n * d <= _DENSE or width >= min(n, d) - 1:
+    quick = _by_gram(X, width) if d <= _GRAM and 2 * d <= n else None
+    if quick is not None and (n * d > _LARGE or quick[1][-1] > _TOLD * quick[1][0]):
+        left, values = quick
+    elif quick is not None or n * d <= _DENSE or width >= min(n, d) - 1:
         left, values, _ = np.linalg.svd(X.astype(np.float64, copy=False), full_matrices=False)
     else:
         start = generator(0, "local basis").uniform(-1.0, 1.0, min(n, d))

@@ -94,3 +94,33 @@ def test_float32_features_are_decomposed_in_float64():
 def test_what_is_no_number_is_refused():
     with pytest.raises(InvalidInput, match="must be finite"):
         singular_coordinates(np.array([[np.inf]]), 1)
+
+
+@pytest.mark.parametrize("code", [0.0, 1e6, 999_999_999.0, 1e10])
+@pytest.mark.parametrize("d", [8, 20])
+def test_one_cell_that_is_very_far_hides_no_direction(d, code):
+    """The Gram matrix loses what is below 1e-8 of the first singular value."""
+    random = np.random.default_rng(d)
+    X = 0.1 * random.normal(size=(91, d)) + np.repeat(random.normal(size=(3, d)), 31, axis=0)[:91]
+    X[-1, 2] = code or X[-1, 2]
+    found = singular_coordinates(X, 4, "scaled")
+    U, values, _ = np.linalg.svd(X, full_matrices=False)
+    exact = U[:, :4] * values[:4]
+    np.testing.assert_allclose(found @ found.T, exact @ exact.T, atol=2e-9 * max(code, 1.0))
+    others = found[:90] @ found[:90].T
+    np.testing.assert_allclose(others, exact[:90] @ exact[:90].T, atol=1e-5)
+
+
+def test_a_matrix_that_is_too_large_for_that_is_not_decomposed(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(50, 4)) * [1.0, 1.0, 1e-9, 1e-9]
+    monkeypatch.setattr(local_basis, "_LARGE", 199)
+    monkeypatch.setattr(np.linalg, "svd", _only_narrow(np.linalg.svd))
+    assert singular_coordinates(X, 3, "scaled").shape == (50, 3)
+
+
+def _only_narrow(own):
+    def narrow(matrix, **how):
+        assert matrix.shape[1] <= 3
+        return own(matrix, **how)
+
+    return narrow

@@ -16,7 +16,7 @@ from daskfc.errors import StoreError
 from daskfc.federation.planning.rehearsal import Rehearsal
 from daskfc.stores import ClientStore, write_store
 from daskfc.stores.store.fitted_steps import HEIGHT
-from daskfc.stores.store.prepared import PreparedStore
+from daskfc.stores.store.prepared import PreparedStore, width_of
 
 ONE_HOT = {"step": "one-hot", "height": HEIGHT}
 OWN = {"own": True}
@@ -182,3 +182,10 @@ def test_what_filtering_over_the_graph_takes_is_foreseen(n, d, neighbours, tmp_p
         one.foresee({"a": 7, "server": 5}, "a step")
     assert planned.memory["a"][0] - plain.memory["a"][0] == found.smoothing_bytes
     assert planned.memory["server"] == plain.memory["server"] == (5, "a step")
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-16, 1.0, 1e300])
+def test_the_unit_of_a_column_does_not_matter_to_its_width(unit):
+    """As moles a litre, whose columns vanished beside others without a word."""
+    width = np.array([0.0, 0.5, 2.0]) * unit
+    assert (width / width_of(width)).tolist() == [0.0, 1.0, 1.0]

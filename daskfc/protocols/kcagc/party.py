@@ -8,7 +8,7 @@ import numpy as np
 from daskfc import seeds
 from daskfc.arrays import Floats
 from daskfc.clustering import GraphOperator
-from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.errors import InvalidInput, OverflowRefused, PrivacyError
 from daskfc.federation.methods.samples import ClientLabels
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_announced, made_of, takes
@@ -34,6 +34,11 @@ _LOCAL_BASES: dict[str, Basis] = {
 _projected: "WeakKeyDictionary[ClientStore, tuple[Projection, Floats]]" = WeakKeyDictionary()
 _HELD = 1 << 25  # ours: filtered columns of up to so many numbers stay in memory, 256 MiB
 _GRAM = 8192  # ours: for up to so many columns all inner products fit in memory
+_FEW = 0.01  # ours: share of rows whose norms may be lost, as those that are nearly 0
+LOST = (
+    "lost beside those of others, as with codes for missing values. Take these out, give the step "
+    "'clip' in 'prepare', or basis='row-normalised'."
+)
 
 
 @dataclass(frozen=True)
@@ -113,8 +118,11 @@ def row_norms(rows: Floats) -> Floats:
     return squared_row_norms(rows)
 
 
-def divide_by_norms(rows: Floats, norms: GlobalNorms) -> Floats:
-    """Divide rows by their norms over all participants."""
+def divide_by_norms(rows: Floats, norms: GlobalNorms, party: str) -> Floats:
+    """Divide rows by their norms over all participants, which are as large as the own at least."""
+    lost = norms.squared < 0.5 * squared_row_norms(rows)
+    if lost.sum() > _FEW * len(rows):
+        raise OverflowRefused(f"norms of rows of participant {party!r} are {LOST}")
     return divide_rows(rows, norms.squared)
 
 

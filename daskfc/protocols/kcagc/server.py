@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from daskfc.errors import OverflowRefused
 from daskfc.federation.methods.samples import ClientLabels
 from daskfc.protocols.kcagc.maths import intersections
 from daskfc.protocols.kcagc.maths.landmark_lloyd import (
@@ -31,15 +32,21 @@ from daskfc.protocols.kcagc.messages import (
     LocalClusters,
     Measure,
 )
+from daskfc.protocols.kcagc.party import LOST
 from daskfc.secure.sums import Total
 
+_LOST = 1e-3  # ours: error of a squared norm, relative to that of most rows
 _NOTHING = np.empty((0, 0), dtype=np.int64)
 _NOT_ASKED = _NOTHING.astype(np.int32), _NOTHING.astype(np.uint8)
 
 
 def global_norms(total: Total) -> GlobalNorms:
     """Return the squared row norms over all participants, for the participants."""
-    return GlobalNorms(np.maximum(total.values[:, 0], 0.0))
+    squared = np.maximum(total.values[:, 0], 0.0)
+    known = squared[squared > 0]
+    if known.size and total.error_bound > _LOST * float(np.median(known)):
+        raise OverflowRefused(f"most rows' norms are {LOST}")
+    return GlobalNorms(squared)
 
 
 def intersect(parts: Sequence[LocalClusters | ClientLabels]) -> Intersections:

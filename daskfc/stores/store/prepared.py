@@ -234,7 +234,8 @@ def idf_of(counts: np.ndarray, n_samples: float, made_of: Sequence[str] = ()) ->
 
 def width_of(width: np.ndarray) -> np.ndarray:
     """Return what columns are divided by: their width, or 1 where that is 0."""
-    return np.where(width < 10.0 * np.finfo(np.float64).eps, 1.0, width)  # as scikit-learn's
+    # scikit-learn's is 1 below 2e-15, whatever the unit
+    return np.where(width < np.finfo(np.float64).tiny, 1.0, width)
 
 
 def _largest(store: ClientStore) -> float:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daskfc.errors import InvalidInput
 from daskfc.protocols.esfmc.networks.units import Units
 
 BYTES = np.random.default_rng(0).integers(0, 256, (5000, 7)).astype(np.float32)
@@ -55,3 +56,29 @@ def test_rows_that_are_not_finite_stay_so_and_no_others():
     rows = BYTES.copy()
     rows[3, 2], rows[9, 0] = np.nan, np.inf
     assert np.flatnonzero(~np.isfinite(seen(rows)).all(axis=1)).tolist() == [3, 9]
+
+
+@pytest.mark.parametrize("kind", ["code", "dates"])
+def test_values_that_leave_float32_no_digits_of_others_are_refused(kind):
+    """All other samples became the same one, without a word."""
+    rows = np.random.default_rng(0).normal(size=(91, 3))
+    if kind == "code":
+        rows[-1] = 999_999_999.0
+    else:
+        rows[:3, 1] = [1.7e15, 1.8e15, 1.9e15]
+    with pytest.raises(InvalidInput, match="step 'clip' in 'prepare'"):
+        Units.of(rows)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.exp(3.0 * np.random.default_rng(0).normal(size=(500, 3))),  # incomes
+        np.eye(60),  # words, each of which one sample has
+        np.ones((5, 2)),
+        np.array([[0.0], [1e9]]),
+        np.column_stack([np.arange(50.0), 1e9 * np.arange(50.0)]),
+    ],
+)
+def test_heavy_tails_words_and_other_units_are_no_such_values(rows):
+    assert Units.of(rows).width == (np.ptp(rows, axis=0).max() or 1.0)

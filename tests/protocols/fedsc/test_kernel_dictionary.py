@@ -255,3 +255,15 @@ def test_bad_input_is_refused(call, words):
     with pytest.raises(InvalidInput, match=words) as caught:
         call()
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("far", [26.0, 29.5, 29.9, 29.95, 30.0, 30.05, 31.0, 40.0])
+def test_atoms_that_are_all_but_out_of_reach_of_the_samples_end_too(far):
+    """Kernel values are there and their products are not: a damping of 0 was raised for ever."""
+    random = np.random.default_rng(0)
+    X, E = random.normal(size=(40, 3)), 0.3 * random.normal(size=(20, 3))
+    Z = X.mean(axis=0) + np.array([far, 0.0, 0.0]) + E
+    found = local_update(X, Z, 1.0, 1e-3)
+    assert np.isfinite(found).all()
+    if far > 29.0:
+        assert np.abs(found - Z).max() <= far

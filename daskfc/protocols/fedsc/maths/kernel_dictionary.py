@@ -76,7 +76,7 @@ def _precondition(X: Floats, Z: Floats, width: float, ridge: float) -> Floats:
     mean = float(np.trace(M)) / len(Z)
     if mean == 0.0:  # all kernel values underflow: no sample is near any atom
         return Z
-    damping = _DAMPING * mean
+    damping = max(_DAMPING * mean, np.finfo(np.float64).tiny)  # ten times 0 is 0 for ever
     while True:
         try:
             factor = scipy.linalg.cho_factor(M + damping * eye, lower=True)

@@ -75,8 +75,10 @@ def _own_view(data: ClientStore, centre: bool, balance: bool) -> Seen:
             "differences are 0 in float64. Bring them to another unit."
         )
     point = b""
-    if centre and radius > FAR * spread:
-        step = 2.0 ** math.floor(math.log2((spread or radius) / FAR))
+    if centre and radius > 0.0 and spread == 0.0:
+        point = origin.tobytes()  # all samples are equal: distances are 0 whatever the point
+    elif centre and radius > FAR * spread:
+        step = 2.0 ** math.floor(math.log2(spread / FAR))
         step = max(step, 1.0 if grids else 0.0)
         point = (np.rint((origin + mean) / step) * step).tobytes()
     return Seen(point, 1.0 / math.sqrt(apart) if balance and apart > 0 else 1.0)
