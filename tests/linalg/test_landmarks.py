@@ -115,6 +115,17 @@ def test_distances_lie_between_their_bounds(seed, d, rounds):
         assert embedding.spread < 1e-4 * D.max()
 
 
+def test_rounding_is_in_the_unit_of_the_data_and_grows_with_a_thin_direction():
+    X = np.random.default_rng(1).normal(size=(60, 3))
+    told = embed(X, 8, n_features=3)[0].rounding
+    assert 1e-16 < told < 1e-13
+    for unit in (2.0**-40, 2.0**40):
+        assert embed(X * unit, 8, n_features=3)[0].rounding == told * unit
+    thin = embed(X * [1.0, 1.0, 1e-4], 8, n_features=3)[0]
+    assert thin.rank == 3
+    assert 1e3 * told < thin.rounding < 1e6 * told
+
+
 @pytest.mark.parametrize("unit", [1e-140, 1e-25, 1e20, 1e140])
 def test_bounds_hold_in_any_unit(unit):
     """A column that one sample alone has is not spanned at first."""
