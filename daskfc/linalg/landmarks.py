@@ -25,6 +25,7 @@ from daskfc.arrays import Floats, Ints
 from daskfc.threads import do_all
 
 _ROWS = 2048  # ours: samples at a time
+_COARSE = 1e-12  # ours: of the largest squared distance, while samples are farther from the span
 
 
 class LandmarkEmbedding:
@@ -185,7 +186,10 @@ class LandmarkEmbedding:
         own -= at @ at.T  # the part that the coordinates so far do not explain
         # Y_new = rest V Λ^(-1/2), for the eigenpairs of the symmetric block rest[new] = V Λ Vᵀ.
         lam, V = scipy.linalg.eigh((own + own.T) / 2)
-        floor = max(self._hidden, self._limit / 8)
+        # Thin directions come last: a sample that is far in one is to be a landmark of it before.
+        coarse = _COARSE * 2.0 * max(float(self._offsets.max()), 0.0)
+        farthest = self._residual[~self._used].max(initial=0.0)
+        floor = max(coarse if farthest > coarse else self._hidden, self._limit / 8)
         kept = np.flatnonzero(lam > floor)[::-1][: self.max_rank - self._rank]
         transform = V[:, kept] / np.sqrt(lam[kept])  # (c, q_new)
         self._magnified = max(self._magnified, *(1.0 / np.sqrt(lam[kept])), 0.0)

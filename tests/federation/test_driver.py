@@ -155,7 +155,7 @@ def test_a_run_begins_at_the_nannies_and_at_the_server_first(federation, everyon
     assert second == (CLIENTS, op, options)
     run = options.pop("run")
     assert re.fullmatch(r"fits-\d{8}-\d{6}", run.pop("name"))  # nobody gave the run a name
-    assert options == {"nanny": True, "deadline": 9.0, "proof": None}
+    assert options == {"nanny": True, "deadline": 9.0, "proof": None, "n_bytes": 0}
     assert re.fullmatch("[0-9a-f]{32}", run.pop("start"))
     assert run == {
         "run_id": "new",
