@@ -19,7 +19,7 @@ Basis = Literal["U", "scaled", "row-normalised"]
 _BLOCK = 1 << 16  # rows of a product
 _GRAM = 2000  # ours: side of a Gram matrix whose eigenpairs take about a second
 _TOLD = 1e-6  # ours: of the first singular value; the Gram matrix tells directions above it
-_LARGE = 1 << 26  # ours: size of a matrix that is decomposed for the others, 512 MiB
+_LARGE = 1 << 24  # ours: size of a matrix that is decomposed for the others, of 128 MiB
 _DENSE = 4_000_000  # ours: size of a matrix whose full decomposition takes about a second
 
 
@@ -29,7 +29,7 @@ def singular_coordinates(X: NDArray[Any], k: int, basis: Basis = "U") -> Floats:
     Singular values descend, and each column's largest entry in size is positive; columns and rows
     of rounding errors are 0. With few columns V comes from the (d, d) Gram matrix, which loses
     singular values below 1e-7 of the first; X V then gives U and Σ. Where the wanted ones are as
-    small, X itself is decomposed, up to 2^26 numbers.
+    small, X itself is decomposed, up to 2^24 numbers.
     """
     if not np.isfinite(X).all():
         raise InvalidInput(

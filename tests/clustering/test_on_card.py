@@ -21,10 +21,20 @@ def torch():
     return pytest.importorskip("torch", reason="needs daskfc[gpu]")
 
 
+class Processor(Card):
+    """torch's processor, which has room."""
+
+    def __init__(self, torch):
+        super().__init__(torch, torch.device("cpu"))
+
+    def room(self):
+        return 1 << 40
+
+
 @pytest.fixture
 def card(monkeypatch, torch) -> Card:
     """A card that searches all pairs, however few."""
-    one = Card(torch, torch.device("cpu"))
+    one = Processor(torch)
     monkeypatch.setattr(half_distances, "card_for", lambda n, width: one)
     return one
 
@@ -200,11 +210,11 @@ def test_shares_of_tiles_are_for_processors(card, monkeypatch):
 # -- which card --------------------------------------------------------------------------------
 
 
-class Rounded(Card):
+class Rounded(Processor):
     """A card that rounds what it multiplies to some bits, as TF32 does to 10."""
 
     def __init__(self, torch, bits):
-        super().__init__(torch, torch.device("cpu"))
+        super().__init__(torch)
         self.bits = bits
 
     def send(self, values):
@@ -225,7 +235,7 @@ def test_a_card_that_rounds_more_than_float32_is_not_used(monkeypatch, caplog, t
 
 
 def test_a_card_is_taken_for_much_work_where_it_has_room(monkeypatch, torch):
-    one = Card(torch, torch.device("cpu"))
+    one = Processor(torch)
     monkeypatch.setattr(cards, "_found", lambda: one)
     assert cards.card_for(70_000, 786) is one
     assert cards.card_for(10_000, 786) is None

@@ -4,6 +4,12 @@ import numpy as np
 
 from daskfc.federation import Message, array
 
+LOST = (
+    "lost beside those of others, as with codes for missing values. Take these out, give the step "
+    "'clip' in 'prepare', or basis='row-normalised'."
+)
+"""What becomes of norms beside much larger ones, and the way out."""
+
 
 class GlobalNorms(
     Message,

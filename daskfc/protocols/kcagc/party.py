@@ -22,7 +22,13 @@ from daskfc.protocols.kcagc.maths.summed_distances import (
     centres_of,
     distances_to,
 )
-from daskfc.protocols.kcagc.messages import GlobalNorms, Intersections, LocalClusters, Measure
+from daskfc.protocols.kcagc.messages import (
+    LOST,
+    GlobalNorms,
+    Intersections,
+    LocalClusters,
+    Measure,
+)
 from daskfc.protocols.kcagc.streaming import streamed_coordinates
 from daskfc.stores import ClientStore
 
@@ -35,10 +41,6 @@ _projected: "WeakKeyDictionary[ClientStore, tuple[Projection, Floats]]" = WeakKe
 _HELD = 1 << 25  # ours: filtered columns of up to so many numbers stay in memory, 256 MiB
 _GRAM = 8192  # ours: for up to so many columns all inner products fit in memory
 _FEW = 0.01  # ours: share of rows whose norms may be lost, as those that are nearly 0
-LOST = (
-    "lost beside those of others, as with codes for missing values. Take these out, give the step "
-    "'clip' in 'prepare', or basis='row-normalised'."
-)
 
 
 @dataclass(frozen=True)

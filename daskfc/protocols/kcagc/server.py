@@ -25,6 +25,7 @@ from daskfc.protocols.kcagc.maths.weighted_lloyd import (
     outcome,
 )
 from daskfc.protocols.kcagc.messages import (
+    LOST,
     DistanceView,
     GlobalNorms,
     Intersections,
@@ -32,7 +33,6 @@ from daskfc.protocols.kcagc.messages import (
     LocalClusters,
     Measure,
 )
-from daskfc.protocols.kcagc.party import LOST
 from daskfc.secure.sums import Total
 
 _LOST = 1e-3  # ours: error of a squared norm, relative to that of most rows

@@ -171,15 +171,17 @@ def _calinski_harabasz(some: Sampled, labels: np.ndarray) -> float:
     return float((whole - within) / (k - 1) / (within / (n - k))) if whole > 0 else 0.0
 
 
-def _neighbours(some: Sampled, rows: slice, wanted: int) -> "sparse.csr_array[Any, Any]":
-    """Return which samples are the nearest of some rows of them, `wanted` in all for each row."""
+def _neighbours(
+    some: Sampled, spread: np.ndarray, rows: slice, wanted: int
+) -> "sparse.csr_array[Any, Any]":
+    """Return which samples are the nearest of some rows of them, `wanted` in all for each row.
+
+    `spread` (n,) are squared distances of coordinates to a point near them.
+    """
     if some.distances:
         apart = some.points[rows].copy()
     else:
-        points, norms = some.points, np.square(some.points).sum(axis=1)
-        apart = _squares_of_near(points, norms, rows, wanted + 1)  # and itself
-        # about the median: one sample far away has the mean far from all others
-        spread = np.square(points - np.median(points, axis=0)).sum(axis=1)
+        apart = _squares_of_near(some.points, rows, wanted + 1)  # and itself
         apart[apart <= _COPIES * (spread[rows, None] + spread)] = 0.0
         np.sqrt(apart, out=apart)
     own = np.arange(len(some.points))[rows]
@@ -192,11 +194,12 @@ def _neighbours(some: Sampled, rows: slice, wanted: int) -> "sparse.csr_array[An
     return sparse.csr_array(near + tied * left[:, None])
 
 
-def _squares_of_near(points: np.ndarray, norms: np.ndarray, rows: slice, k: int) -> np.ndarray:
+def _squares_of_near(points: np.ndarray, rows: slice, k: int) -> np.ndarray:
     """Return squared distances of some rows to all, exact ones; infinite where k others are nearer.
 
     A product tells which are among the k least, up to ties; coordinates have their mean near 0.
     """
+    norms = np.einsum("ij,ij->i", points, points)
     scores = norms[rows, None] + norms - 2.0 * (points[rows] @ points.T)
     error = 2.0 * (points.shape[1] + 4) * _EPS * (norms[rows] + norms.max())
     last = np.partition(scores, k - 1, axis=1)[:, k - 1]
@@ -216,8 +219,10 @@ def _modularity(some: Sampled, labels: np.ndarray) -> float:
     n, k = len(labels), np.unique(labels[labels >= 0]).size
     if not 2 <= k < n:
         return np.inf
+    # about the median: one sample far away has the mean far from all others
+    spread = np.square(some.points - np.median(some.points, axis=0)).sum(axis=1)
     blocks = (slice(start, start + _ROWS) for start in range(0, n, _ROWS))
-    parts = [_neighbours(some, rows, min(_NEIGHBOURS, n - 1)) for rows in blocks]
+    parts = [_neighbours(some, spread, rows, min(_NEIGHBOURS, n - 1)) for rows in blocks]
     graph = sparse.csr_array(sparse.vstack(parts))
     alone = labels.max() + 1 + np.arange(n)
     return modularity(sparse.csr_array(graph + graph.T), np.where(labels < 0, alone, labels))
