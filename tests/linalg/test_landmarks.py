@@ -177,10 +177,10 @@ def test_next_landmarks_are_the_farthest_and_the_first_of_equal_ones():
     assert embedding.next_landmarks(4).size == 0
 
 
-@pytest.mark.parametrize("count", [1, 3, 50])
+@pytest.mark.parametrize("count", [3, 5])
 def test_a_sample_is_a_landmark_once(count):
-    """Without a tolerance the search goes on for what rounding has left, at others."""
-    X = np.random.default_rng(4).normal(size=(40, 6)) * 10.0 ** np.arange(6)
+    """A landmark whose direction was too thin in its round lies beyond the span, and waits."""
+    X = np.random.default_rng(1).normal(size=(40, 14)) * 10.0 ** (0.75 * np.arange(14))
     embedding, D = embed(X, count, tolerance=0.0)
     assert np.unique(embedding.landmarks).size == embedding.landmarks.size
     assert relative_error(embedding, D) < 1e-9
