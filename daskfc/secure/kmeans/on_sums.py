@@ -6,7 +6,7 @@ Paper       S. P. Lloyd, "Least squares quantization in PCM", IEEE Trans. Inf. T
 Messages    KMeansProposal  server → client    k s floats a round
             a sum of m k floats                in every round, by `daskfc.secure.sums`
             KMeansCounts    server → client    the same
-            a sum of at most m k (1 + 2 s)     in every round: over groups that are new
+            a sum of at most m k (1 + 3 s)     in every round: over groups that are new
             KMeansProgress  server → caller    once a round
             KMeansCenters   server → client    once
 Departures  Lloyd's rounds run at the server, on rows drawn from groups. After them, with
@@ -37,7 +37,7 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels, units
+from daskfc.secure.kmeans.lloyd import check_rows, from_units, in_units, nearest_labels
 from daskfc.secure.kmeans.messages import (
     KMeansCenters,
     KMeansCounts,
@@ -249,9 +249,8 @@ def _one_group(rows: Floats) -> Ints:
 
 
 def all_moments(rows: Floats, proposal: KMeansProposal, bound: float) -> Floats:
-    """Return a client's part of the sums of all rows about their mean, in `units`."""
-    moments = moments_about(rows, _one_group(rows), 1, proposal.origin)
-    return moments * units(bound, rows.shape[1])
+    """Return a client's part of the sums of all rows about their mean, `in_units`."""
+    return in_units(moments_about(rows, _one_group(rows), 1, proposal.origin), bound)
 
 
 def own_nearest(rows: Floats, proposal: KMeansProposal) -> Near:
@@ -292,7 +291,7 @@ def fresh_moments(
     bound: float,
     site: SiteRules = FREE,
 ) -> Floats:
-    """Return a client's part of the sums over new groups, in `units`."""
+    """Return a client's part of the sums over new groups, `in_units`."""
     if groups.counts != content_digest(counts):
         raise _others()
     site.hold_one("sum at a step of a k-means", f"{groups.depth}", b"of groups")
@@ -300,7 +299,7 @@ def fresh_moments(
     place = np.full(int(split_groups(counts.counts, counts.held, counts.least).max()) + 1, -1)
     place[fresh] = np.arange(len(fresh))
     moments = moments_about(rows, place[groups.numbers], len(fresh), proposal.origin)
-    return moments * units(bound, rows.shape[1])
+    return in_units(moments, bound)
 
 
 def last_moments(
@@ -312,7 +311,7 @@ def last_moments(
     bound: float,
     site: SiteRules = FREE,
 ) -> Floats:
-    """Return a client's part of the sums over clusters, (k, 1 + 2 s), in `units`; no more follow.
+    """Return a client's part of the sums over clusters, (k, 1 + 3 s), `in_units`; no more follow.
 
     They may move rows that no group is made of alone: beside later sums these would be known.
     """
@@ -323,7 +322,7 @@ def last_moments(
     moments = moments_about(
         rows, labels[groups.numbers, nearest.centers], len(proposal.centers), proposal.origin
     )
-    return moments * units(bound, rows.shape[1])
+    return in_units(moments, bound)
 
 
 # -- server ---------------------------------------------------------------------------------------
@@ -341,7 +340,7 @@ def begun(total: Total, plan: KMeansPlan, bound: float) -> Search:
 @takes(plan=made_of("n_clusters"))
 def centred(search: Search, total: Total, plan: KMeansPlan, bound: float) -> Search:
     """Return the search with the moments of all rows about their mean, without loss of digits."""
-    moments = total.values / units(bound, len(search.origin))
+    moments = from_units(total.values, bound)
     squares = float(_columns(moments)[2].max(initial=0.0))
     search = replace(
         search,
@@ -384,7 +383,7 @@ def advanced(
     held_back = int(table[(table >= told.least) & ~told.held].sum())
     moments = np.empty((int(groups.max()) + 1, search.moments.shape[1]))
     moments[groups.min(axis=1)] = search.moments  # of a group that split: written over
-    moments[fresh] = found.values / units(search.bound, len(search.origin))
+    moments[fresh] = from_units(found.values, search.bound)
     after = replace(search, moments=moments, n_rounds=search.n_rounds + 1, held_back=held_back)
     if search.n_lloyd:
         return _moved(after, clusters_of_groups(table, told.held, told.least), plan)
@@ -428,7 +427,7 @@ def last_centers(search: Search, total: Total) -> KMeansCenters:
 
 def clusters_of(search: Search, total: Total) -> tuple[Floats, Floats, Floats]:
     """Return the clusters' numbers of rows, means, and squares about them by feature."""
-    counts, sums, squares = _columns(total.values / units(search.bound, len(search.origin)))
+    counts, sums, squares = _columns(from_units(total.values, search.bound))
     counts = np.rint(counts)
     there, n = (counts > 0)[:, None], np.maximum(counts, 1.0)[:, None]
     centers = np.where(there, search.origin + sums / n, search.centers)

@@ -21,7 +21,7 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import units
+from daskfc.secure.kmeans.lloyd import from_units, in_units
 from daskfc.secure.kmeans.messages import KMeansCounts, KMeansProposal
 from daskfc.secure.kmeans.on_sums import POINTS, Grouped, fresh_moments, own_squares
 from daskfc.secure.kmeans.stand_ins import STAND_INS
@@ -149,7 +149,7 @@ def test_a_cluster_of_one_client_stays_with_others_and_is_told_of():
     assert inertia_of(rows, found.centers) > 100
     sums = [one.content.values for one in federation.ledger if one.message == "PlainPart"]
     for parts in zip(*[iter(sums)] * 3, strict=True):
-        if parts[0].shape[1] == 5:
+        if parts[0].shape[1] == 7:
             assert 1 not in sum(part[:, 0] > 0 for part in parts)
 
 
@@ -172,7 +172,10 @@ def test_the_bound_holds_for_every_client():
         bound = power_of_four(np.square(rows - origin).sum(axis=0).max())
         some = rows[: random.integers(0, len(rows) + 1)]
         groups = random.integers(0, 3, len(some))
-        assert np.abs(moments_about(some, groups, 3, origin) * units(bound, 2)).max() <= bound
+        moments = moments_about(some, groups, 3, origin)
+        told = in_units(moments, bound)
+        assert np.abs(told).max() <= bound
+        np.testing.assert_array_equal(from_units(told, bound), moments)
 
 
 def test_squares_are_told_about_few_points():
@@ -188,10 +191,10 @@ def test_squares_are_told_about_few_points():
 def test_sums_of_many_rows_on_one_side_are_within_the_bound():
     rows = np.repeat([[1.0], [-1.0]], 512, axis=0)
     with pytest.raises(InvalidInput, match="must be a power of two; got 3"):
-        units(3.0, 1)  # whose refusals would tell how large sums are
+        in_units(np.ones((1, 3)), 3.0)  # whose refusals would tell how large sums are
     bound = power_of_four(len(rows))
     found = moments_about(rows[:512], np.zeros(512, dtype=int), 1, np.zeros(1))
-    assert np.abs(found * units(bound, 1)).max() <= bound
+    assert np.abs(in_units(found, bound)).max() <= bound
 
 
 def test_all_groups_that_are_opened_have_enough_rows():
@@ -199,7 +202,7 @@ def test_all_groups_that_are_opened_have_enough_rows():
     _, federation = fitted(rows, k)
     parts = [one.content.values for one in federation.ledger if one.message == "PlainPart"]
     sums = [sum(parts[i : i + 3]) for i in range(0, len(parts), 3)]
-    opened = [one for one in sums if one.shape[1] == 1 + 2 * rows.shape[1]]
+    opened = [one for one in sums if one.shape[1] == 1 + 3 * rows.shape[1]]
     assert len(opened) > 5
     assert max(len(one) for one in opened) > k
     *_, told = (one.content for one in federation.ledger if one.message == "KMeansProgress")
