@@ -160,6 +160,17 @@ def test_dates_of_all_years(kind, day, tmp_path):
         assert read(tmp_path / "t", **keys)[1][1] == (day - datetime.date(1970, 1, 1)).days
 
 
+@pytest.mark.parametrize(
+    "kind", [object, "datetime64[s]", "date32[pyarrow]", "date64[pyarrow]", "timestamp[ms][pyarrow]"]
+)
+def test_days_of_a_dataframe_whatever_they_are_kept_as(kind, tmp_path):
+    days = [datetime.date(1970, 1, 3), datetime.date(2026, 11, 30)]
+    table = pd.DataFrame({"x": [1.0, 2.0], "d": pd.Series(days).astype(kind)})
+    write_store(str(tmp_path / "a.zarr"), "a", table, ["i", "j"], dates=["d"])
+    found = ClientStore.open(str(tmp_path / "a.zarr")).rows(0, 2)[:, 1]
+    assert found.tolist() == [(day - datetime.date(1970, 1, 1)).days for day in days]
+
+
 @pytest.mark.parametrize("word", ["today", "now", "Now"])
 @pytest.mark.parametrize("written_as", [None, "%d.%m.%Y"])
 def test_a_day_that_is_another_tomorrow_is_no_date(word, written_as, tmp_path):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,9 @@ class Cells:
     def _days(self, column: pd.Series, start: int) -> pd.Series:
         """Return dates as days since 1970-01-01, NaN where there is none."""
         own = by_column(self.date_format, str(column.name))
-        if column.dtype.kind == "M":
+        if column.dtype.type is date:  # Arrow's days, which have no zone to ask for
+            found = column.astype("datetime64[s]")
+        elif column.dtype.kind == "M":
             found = column
         else:
             text = as_text(column)
