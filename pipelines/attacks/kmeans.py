@@ -107,12 +107,11 @@ def opened_now(rows: np.ndarray, k: int, n_init: int = 10, lloyd_rounds: int = 0
     plan, told = KMeansPlan(k, seed=0, n_init=n_init, lloyd_rounds=lloyd_rounds), []
     bound = power_of_four(np.abs(on_sums.own_sums(rows)).max())
     search = on_sums.begun(Total(on_sums.first_moments(rows, bound), 0.0, ("a",)), plan, bound)
-    origin, proposal = search.origin, on_sums.next_proposal(search)
-    bound = power_of_four(on_sums.own_squares(rows, proposal).max())
+    proposal = on_sums.next_proposal(search)
+    bound = power_of_four(2.0 * on_sums.own_squares(rows, proposal).max())
     everything = on_sums.all_moments(rows, proposal, bound)
-    values = [everything / units(bound, len(origin))]
     search = on_sums.centred(search, Total(everything, 0.0, ("a",)), plan, bound)
-    each = units(search.bound, len(origin))
+    values, each = [search.moments], units(search.bound, search.scales)
     groups, settled = on_sums.first_groups(rows), False
     while not settled:
         settled, proposal = search.settled, on_sums.next_proposal(search)
@@ -140,7 +139,7 @@ def opened_now(rows: np.ndarray, k: int, n_init: int = 10, lloyd_rounds: int = 0
         last = last_clusters(counts.counts, counts.held, counts.least)[own.numbers, nearest]
         return np.vstack([*found, last == np.arange(k)[:, None]])
 
-    plain = []
+    plain, origin = [], search.origin
     for own in values:  # about the mean of all
         n, sums, squares = np.split(own, [1, 1 + len(origin)], axis=1)
         squares = squares + 2 * origin * sums + n * origin**2

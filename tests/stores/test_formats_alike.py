@@ -161,7 +161,8 @@ def test_dates_of_all_years(kind, day, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", [object, "datetime64[s]", "date32[pyarrow]", "date64[pyarrow]", "timestamp[ms][pyarrow]"]
+    "kind",
+    [object, "datetime64[s]", "date32[pyarrow]", "date64[pyarrow]", "timestamp[ms][pyarrow]"],
 )
 def test_days_of_a_dataframe_whatever_they_are_kept_as(kind, tmp_path):
     days = [datetime.date(1970, 1, 3), datetime.date(2026, 11, 30)]

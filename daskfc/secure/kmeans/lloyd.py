@@ -1,5 +1,7 @@
 """Steps of every k-means on a client's rows: check, label, and bound their sums."""
 
+import math
+
 import numpy as np
 
 from daskfc.arrays import Floats, Ints
@@ -9,7 +11,7 @@ from daskfc.secure.sums.few import count_unit, sum_unit
 
 _BLOCK = 4096  # ours: rows at a time, so that no step holds distances of all rows
 _ENTRIES = 1 << 18  # ours: differences of rows and centres at a time
-_STEP = 2.0**-40  # ours: of the bound; sums in fixed point have some 2**-60
+_GRID = 2.0**-26  # ours: sums of a thousand clients keep its square
 
 
 def check_rows(rows: Floats) -> Floats:
@@ -72,29 +74,22 @@ def _nearest(rows: Floats, centers: Floats) -> Ints:
     return found
 
 
-def in_units(moments: Floats, bound: float) -> Floats:
-    """Return counts, sums and squares (m, 1 + 2 s) about a point as (m, 1 + 3 s), of up to `bound`.
+def units(bound: float, scales: Floats) -> Floats:
+    """Return what makes counts, sums and squares about a point as large as `bound`, at most.
 
-    `bound` is on squares, and a power of four; units are powers of two, which round nothing. Σ|x| ≤
-    √(n Σx²): so in fixed point all keep their digits, whatever the features' unit. The last s are
-    what sums have below a step, larger: digits of a feature that is small beside another.
+    `bound` is on squares of scaled rows, and a power of four; the (1 + 2 s,) units are powers of
+    two, which round nothing. Σ|x| ≤ √(n Σx²): so in fixed point all keep their digits, whatever the
+    features' units.
     """
-    s = moments.shape[1] // 2
-    found = moments * _units(bound, s)
-    sums = found[:, 1 : 1 + s]
-    whole = np.rint(sums / (bound * _STEP)) * (bound * _STEP)
-    rest = (sums - whole) / _STEP
-    found[:, 1 : 1 + s] = whole
-    return np.concatenate([found, rest], axis=1)
+    if (np.frexp(scales)[0] != 0.5).any():  # as for bounds
+        raise InvalidInput("scales of sums must be powers of two. Round them down.")
+    return np.concatenate([[count_unit(bound)], sum_unit(bound) * scales, np.square(scales)])
 
 
-def from_units(values: Floats, bound: float) -> Floats:
-    """Return the counts, sums and squares (m, 1 + 2 s) of summed `in_units`."""
-    s = values.shape[1] // 3
-    found = values[:, : 1 + 2 * s].copy()
-    found[:, 1 : 1 + s] += values[:, 1 + 2 * s :] * _STEP
-    return found / _units(bound, s)
+def on_grid(point: Floats, bound: float, scales: Floats) -> Floats:
+    """Return a point whose offsets from whole numbers, and their squares, fixed point has exactly.
 
-
-def _units(bound: float, n_features: int) -> Floats:
-    return np.concatenate([[count_unit(bound)], np.repeat((sum_unit(bound), 1.0), n_features)])
+    Else the sum of what clients round, of n_c rows each about one point, would tell their n_c.
+    """
+    step = math.sqrt(bound) * _GRID / scales
+    return np.asarray(np.rint(point / step) * step)

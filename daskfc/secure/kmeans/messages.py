@@ -52,12 +52,14 @@ class CoresetPart(
 class KMeansProposal(
     Message,
     route="server → client",
-    reveals="centres that the sums of earlier rounds gave, and the mean of all rows",
+    reveals="centres that the sums of earlier rounds gave, the mean of all rows, and how the "
+    "features' deviations compare, in powers of two",
 ):
-    """Centres by which groups of rows are split, or the final ones."""
+    """Centres by which groups of rows are split, or the final ones, and how rows are summed."""
 
     centers: np.ndarray = array("cluster", "feature", dtype="float64")
     origin: np.ndarray = array("feature", dtype="float64")
+    scales: np.ndarray = array("feature", dtype="float64")
     n_groups: int
 
 

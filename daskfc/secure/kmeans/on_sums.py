@@ -3,10 +3,10 @@
 Paper       S. P. Lloyd, "Least squares quantization in PCM", IEEE Trans. Inf. Theory 1982. Rows
             drawn from a group's mean and variances represent its rows as in C. C. Aggarwal, P. S.
             Yu, "A condensation approach to privacy preserving data mining", EDBT 2004.
-Messages    KMeansProposal  server → client    k s floats a round
+Messages    KMeansProposal  server → client    (k + 2) s floats a round
             a sum of m k floats                in every round, by `daskfc.secure.sums`
             KMeansCounts    server → client    the same
-            a sum of at most m k (1 + 3 s)     in every round: over groups that are new
+            a sum of at most m k (1 + 2 s)     in every round: over groups that are new
             KMeansProgress  server → caller    once a round
             KMeansCenters   server → client    once
 Departures  Lloyd's rounds run at the server, on rows drawn from groups. After them, with
@@ -37,7 +37,7 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import check_rows, from_units, in_units, nearest_labels
+from daskfc.secure.kmeans.lloyd import check_rows, nearest_labels, on_grid, units
 from daskfc.secure.kmeans.messages import (
     KMeansCenters,
     KMeansCounts,
@@ -61,6 +61,8 @@ POINTS = 4  # ours: about which squares are told in a start, at most, one a clus
 _DRAWN = 4000  # ours: rows drawn to represent all groups, at most
 _PATIENCE = 2  # ours: rounds in a row without gain, after which groups are fine enough
 _GROUPS = 100  # ours: per cluster, at which groups are fine enough too
+_LOST = 2.0**-50  # ours: of a mean, what rounding may leave of a feature that is constant
+_LEAST = 2.0**-60  # ours: of the largest squares, which decides how large scales may be
 _RESTS = 0.1  # ours: of the tolerance, below which a round of Lloyd's is the last but one
 
 
@@ -68,8 +70,9 @@ _RESTS = 0.1  # ours: of the tolerance, below which a round of Lloyd's is the la
 class Search:
     """The server's state between two rounds."""
 
-    origin: Floats  # (s,), the mean of all rows
-    bound: float  # on the sums of the squares of each feature about it: a power of four
+    origin: Floats  # (s,), the mean of all rows, nearly
+    scales: Floats  # (s,) powers of two, which make features alike
+    bound: float  # on the sums of the squares of each scaled feature about it: a power of four
     clients: tuple[str, ...]
     moments: Floats  # (m, 1 + 2 s)
     centers: Floats
@@ -174,7 +177,7 @@ class KMeansOnSums(DistributedKMeans):
         own = own.only(those)
         told = federation.tell(next_proposal, search, clients=those)
         most, those = sums.agree(federation.on_clients(own_squares, own, told, clients=those))
-        bound = power_of_four(most)
+        bound = power_of_four(2.0 * most)  # and twice, for `on_grid`
         own = own.only(those)
         parts = federation.inline(all_moments, own, told, bound, clients=those)
         total = sums.sum(parts, max_abs=bound)
@@ -249,8 +252,16 @@ def _one_group(rows: Floats) -> Ints:
 
 
 def all_moments(rows: Floats, proposal: KMeansProposal, bound: float) -> Floats:
-    """Return a client's part of the sums of all rows about their mean, `in_units`."""
-    return in_units(moments_about(rows, _one_group(rows), 1, proposal.origin), bound)
+    """Return a client's part of the sums of all rows about their mean, in `units`."""
+    return _in_units(rows, _one_group(rows), 1, proposal, bound)
+
+
+def _in_units(
+    rows: Floats, groups: Ints, n_groups: int, proposal: KMeansProposal, bound: float
+) -> Floats:
+    scales = proposal.scales
+    moments = moments_about(rows, groups, n_groups, on_grid(proposal.origin, bound, scales))
+    return moments * units(bound, scales)
 
 
 def own_nearest(rows: Floats, proposal: KMeansProposal) -> Near:
@@ -291,15 +302,14 @@ def fresh_moments(
     bound: float,
     site: SiteRules = FREE,
 ) -> Floats:
-    """Return a client's part of the sums over new groups, `in_units`."""
+    """Return a client's part of the sums over new groups, in `units`."""
     if groups.counts != content_digest(counts):
         raise _others()
     site.hold_one("sum at a step of a k-means", f"{groups.depth}", b"of groups")
     fresh = fresh_groups(counts.counts, counts.held, counts.least)
     place = np.full(int(split_groups(counts.counts, counts.held, counts.least).max()) + 1, -1)
     place[fresh] = np.arange(len(fresh))
-    moments = moments_about(rows, place[groups.numbers], len(fresh), proposal.origin)
-    return in_units(moments, bound)
+    return _in_units(rows, place[groups.numbers], len(fresh), proposal, bound)
 
 
 def last_moments(
@@ -311,7 +321,7 @@ def last_moments(
     bound: float,
     site: SiteRules = FREE,
 ) -> Floats:
-    """Return a client's part of the sums over clusters, (k, 1 + 3 s), `in_units`; no more follow.
+    """Return a client's part of the sums over clusters, (k, 1 + 2 s), in `units`; no more follow.
 
     They may move rows that no group is made of alone: beside later sums these would be known.
     """
@@ -319,10 +329,8 @@ def last_moments(
     site.hold_one("sum at a step of a k-means", f"{groups.depth + 1}", b"of clusters")
     site.hold_one("partition at a step of a k-means", f"{groups.depth + 1}", b"no more")
     labels = last_clusters(counts.counts, counts.held, counts.least)
-    moments = moments_about(
-        rows, labels[groups.numbers, nearest.centers], len(proposal.centers), proposal.origin
-    )
-    return in_units(moments, bound)
+    own = labels[groups.numbers, nearest.centers]
+    return _in_units(rows, own, len(proposal.centers), proposal, bound)
 
 
 # -- server ---------------------------------------------------------------------------------------
@@ -334,19 +342,31 @@ def begun(total: Total, plan: KMeansPlan, bound: float) -> Search:
     n = float(np.rint(total.values[0, 0] / count_unit(bound)))
     check_enough(n, plan.n_clusters)
     origin = total.values[0, 1:] / n
-    return Search(origin, bound, tuple(total.terms), np.empty((0, 0)), origin[None])
+    scales = np.ones_like(origin)
+    return Search(origin, scales, bound, tuple(total.terms), np.empty((0, 0)), origin[None])
 
 
 @takes(plan=made_of("n_clusters"))
 def centred(search: Search, total: Total, plan: KMeansPlan, bound: float) -> Search:
     """Return the search with the moments of all rows about their mean, without loss of digits."""
-    moments = from_units(total.values, bound)
-    squares = float(_columns(moments)[2].max(initial=0.0))
+    moments = total.values / units(bound, search.scales)
+    n, (sums,), (squares,) = np.rint(moments[0, 0]), *_columns(moments)[1:]
+    about = on_grid(search.origin, bound, search.scales)
+    mean = about + sums / n
+    within = np.maximum(squares - sums**2 / n, n * (mean * _LOST) ** 2) + 2.0 * total.error_bound
+    within = np.maximum(within, _LEAST * within.max())
+    bound = power_of_four(2.0 * float(within.max()))  # and twice, for rounding
+    scales = np.sqrt(bound / np.array([power_of_four(2.0 * one) for one in within.tolist()]))
+    origin = on_grid(mean, bound, scales)
+    shift = origin - about
+    sums, squares = sums - n * shift, squares - 2.0 * shift * sums + n * shift**2
     search = replace(
         search,
-        bound=power_of_four(2.0 * squares),  # and twice, for rounding
+        origin=origin,
+        scales=scales,
+        bound=bound,
         clients=tuple(total.terms),
-        moments=moments,
+        moments=np.concatenate([[n], sums, squares])[None],
         settled=plan.n_clusters == 1,
     )
     return search if search.settled else _with_centers(search, plan)
@@ -354,7 +374,7 @@ def centred(search: Search, total: Total, plan: KMeansPlan, bound: float) -> Sea
 
 def next_proposal(search: Search) -> KMeansProposal:
     """Send all clients the centres of the next round."""
-    return KMeansProposal(search.centers, search.origin, len(search.moments))
+    return KMeansProposal(search.centers, search.origin, search.scales, len(search.moments))
 
 
 def counted(total: Total, site: SiteRules = FREE) -> KMeansCounts:
@@ -383,7 +403,7 @@ def advanced(
     held_back = int(table[(table >= told.least) & ~told.held].sum())
     moments = np.empty((int(groups.max()) + 1, search.moments.shape[1]))
     moments[groups.min(axis=1)] = search.moments  # of a group that split: written over
-    moments[fresh] = from_units(found.values, search.bound)
+    moments[fresh] = found.values / units(search.bound, search.scales)
     after = replace(search, moments=moments, n_rounds=search.n_rounds + 1, held_back=held_back)
     if search.n_lloyd:
         return _moved(after, clusters_of_groups(table, told.held, told.least), plan)
@@ -427,7 +447,7 @@ def last_centers(search: Search, total: Total) -> KMeansCenters:
 
 def clusters_of(search: Search, total: Total) -> tuple[Floats, Floats, Floats]:
     """Return the clusters' numbers of rows, means, and squares about them by feature."""
-    counts, sums, squares = _columns(from_units(total.values, search.bound))
+    counts, sums, squares = _columns(total.values / units(search.bound, search.scales))
     counts = np.rint(counts)
     there, n = (counts > 0)[:, None], np.maximum(counts, 1.0)[:, None]
     centers = np.where(there, search.origin + sums / n, search.centers)

@@ -121,7 +121,7 @@ STAND_INS: StandIns = {
     on_sums.begun: _begun,
     on_sums.progress: lambda search: _told(search.settled, search.clients),
     on_sums.next_proposal: _proposal,
-    on_sums.all_moments: lambda proposal: of_shape(1, 1 + 3 * len(proposal.origin)),
+    on_sums.all_moments: lambda proposal: of_shape(1, 1 + 2 * len(proposal.origin)),
     on_sums.centred: lambda search: replace(search, settled=search.n_clusters == 1),
     on_sums.own_counts: lambda proposal: of_shape(1 + proposal.n_groups, len(proposal.centers)),
     on_sums.counted: lambda total: Sizes(
@@ -129,11 +129,11 @@ STAND_INS: StandIns = {
     ),
     on_sums.next_groups: lambda groups: of_shape(len(groups), dtype="int64"),
     on_sums.fresh_moments: lambda proposal: of_shape(
-        proposal.n_groups, 1 + 3 * len(proposal.origin)
+        proposal.n_groups, 1 + 2 * len(proposal.origin)
     ),
     on_sums.advanced: _advanced,
     on_sums.last_moments: lambda proposal: of_shape(
-        len(proposal.centers), 1 + 3 * len(proposal.origin)
+        len(proposal.centers), 1 + 2 * len(proposal.origin)
     ),
     on_noisy_sums.public_bound: lambda counts: _told(False, counts.terms),
     on_noisy_sums.first_centers: lambda counts: Sizes(feature=len(counts.values)),

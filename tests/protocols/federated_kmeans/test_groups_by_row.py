@@ -135,7 +135,7 @@ def test_every_group_that_is_opened_has_enough_rows():
     _, ledger = fitted(rows, 10)
     parts = [one.content.values for one in ledger if one.message == "PlainPart"]
     sums = [sum(parts[i : i + 3]) for i in range(0, len(parts), 3)]
-    opened = [one for one in sums if one.shape[1] == 1 + 3 * rows.shape[1] and len(one)]
+    opened = [one for one in sums if one.shape[1] == 1 + 2 * rows.shape[1] and len(one)]
     assert len(opened) > 5
     *_, told = (one.content for one in ledger if one.message == "KMeansProgress")
     assert all((one[:, 0] >= SMALLEST * count_unit(told.bound)).all() for one in opened[1:])

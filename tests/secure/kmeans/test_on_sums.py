@@ -1,6 +1,7 @@
 """k-means on sums: groups that are large enough, what is opened of them, and who takes part."""
 
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from daskfc.coding.residues.ring import FixedPoint
 from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import PerClient
 from daskfc.federation.messages.digests import content_digest
 from daskfc.federation.party.once import OnceOnly
-from daskfc.secure.kmeans import LloydNoise, nearest_labels, open_kmeans
+from daskfc.secure.kmeans import KMeansPlan, LloydNoise, nearest_labels, on_sums, open_kmeans
 from daskfc.secure.kmeans.groups import (
     SMALLEST,
     fresh_groups,
@@ -21,11 +23,11 @@ from daskfc.secure.kmeans.groups import (
     moments_about,
     split_groups,
 )
-from daskfc.secure.kmeans.lloyd import from_units, in_units
+from daskfc.secure.kmeans.lloyd import units
 from daskfc.secure.kmeans.messages import KMeansCounts, KMeansProposal
 from daskfc.secure.kmeans.on_sums import POINTS, Grouped, fresh_moments, own_squares
 from daskfc.secure.kmeans.stand_ins import STAND_INS
-from daskfc.secure.sums import PlainSum
+from daskfc.secure.sums import PlainSum, Total
 from daskfc.secure.sums.few import count_unit, power_of_four
 from daskfc.site import ANY_PART, BETWEEN_SITES
 from daskfc.testing.kmeans import inertia_of, rows_for_tests
@@ -46,7 +48,7 @@ def test_parts_in_a_plan_have_the_shapes_of_those_of_clients():
     told = counts.counts, counts.held, counts.least
     groups = Grouped(split_groups(*told)[np.arange(100) % 2, 0], counts=content_digest(counts))
     n_fresh = len(fresh_groups(*told))
-    proposal = KMeansProposal(np.zeros((3, 2)), np.zeros(2), n_fresh)
+    proposal = KMeansProposal(np.zeros((3, 2)), np.zeros(2), np.ones(2), n_fresh)
     part = fresh_moments(rows, groups, proposal, counts, 1.0)
     assert n_fresh > 1
     assert STAND_INS[fresh_moments](proposal).shape == part.shape
@@ -149,7 +151,7 @@ def test_a_cluster_of_one_client_stays_with_others_and_is_told_of():
     assert inertia_of(rows, found.centers) > 100
     sums = [one.content.values for one in federation.ledger if one.message == "PlainPart"]
     for parts in zip(*[iter(sums)] * 3, strict=True):
-        if parts[0].shape[1] == 7:
+        if parts[0].shape[1] == 5:
             assert 1 not in sum(part[:, 0] > 0 for part in parts)
 
 
@@ -173,9 +175,7 @@ def test_the_bound_holds_for_every_client():
         some = rows[: random.integers(0, len(rows) + 1)]
         groups = random.integers(0, 3, len(some))
         moments = moments_about(some, groups, 3, origin)
-        told = in_units(moments, bound)
-        assert np.abs(told).max() <= bound
-        np.testing.assert_array_equal(from_units(told, bound), moments)
+        assert np.abs(moments * units(bound, np.ones(2))).max() <= bound
 
 
 def test_squares_are_told_about_few_points():
@@ -183,18 +183,45 @@ def test_squares_are_told_about_few_points():
     site = types.SimpleNamespace(once=lambda: once)
     rows, centers = np.eye(3), np.zeros((1, 3))
     for number in 2 * list(range(POINTS)):
-        own_squares(rows, KMeansProposal(centers, np.full(3, float(number)), 0), site)
+        own_squares(rows, KMeansProposal(centers, np.full(3, float(number)), np.ones(3), 0), site)
     with pytest.raises(PrivacyError, match="points for squares"):
-        own_squares(rows, KMeansProposal(centers, np.full(3, -1.0), 0), site)
+        own_squares(rows, KMeansProposal(centers, np.full(3, -1.0), np.ones(3), 0), site)
 
 
 def test_sums_of_many_rows_on_one_side_are_within_the_bound():
     rows = np.repeat([[1.0], [-1.0]], 512, axis=0)
     with pytest.raises(InvalidInput, match="must be a power of two; got 3"):
-        in_units(np.ones((1, 3)), 3.0)  # whose refusals would tell how large sums are
+        units(3.0, np.ones(1))  # whose refusals would tell how large sums are
+    with pytest.raises(InvalidInput, match="must be powers of two"):
+        units(4.0, np.array([1.0, 3.0]))
     bound = power_of_four(len(rows))
     found = moments_about(rows[:512], np.zeros(512, dtype=int), 1, np.zeros(1))
-    assert np.abs(in_units(found, bound)).max() <= bound
+    assert np.abs(found * units(bound, np.ones(1))).max() <= bound
+
+
+@pytest.mark.parametrize("n_clients", [2, 3, 40, 1000])
+@pytest.mark.parametrize("off", [0.0, 1e6])
+def test_nothing_that_clients_add_for_whole_numbers_is_rounded(n_clients, off):
+    """What is rounded about one point would tell how many rows each client has in a group."""
+    random = np.random.default_rng(n_clients)
+    rows = random.integers(0, 17, (1200, 4)) * np.array([1.0, 1000.0, 0.25, 1.0]) + off
+    rows[:, 3] = off
+    plan, clients = KMeansPlan(2, 0), tuple(f"client-{i}" for i in range(n_clients))
+    bound = power_of_four(float(np.abs(on_sums.own_sums(rows)).max()))
+    total = Total(on_sums.first_moments(rows, bound), 0.0, clients)
+    search = on_sums.begun(total, plan, bound)
+    squares = on_sums.own_squares(rows, on_sums.next_proposal(search))
+    bound = power_of_four(2.0 * float(squares.max()))
+    of_all = on_sums.all_moments(rows, on_sums.next_proposal(search), bound)
+    after = on_sums.centred(search, Total(of_all, 0.0, clients), plan, bound)
+    about = moments_about(rows, np.zeros(len(rows), dtype=int), 1, after.origin)
+    np.testing.assert_allclose(after.moments, about, rtol=1e-9, atol=1e-5)
+    for state in (replace(search, bound=bound), after):
+        ring = FixedPoint.for_bound(state.bound, n_terms=n_clients)
+        told = on_sums.next_proposal(state)
+        for part in np.array_split(rows, min(n_clients, 60)):
+            added = on_sums.all_moments(part, told, state.bound)
+            np.testing.assert_array_equal(ring.decode(ring.encode(added)), added)
 
 
 def test_all_groups_that_are_opened_have_enough_rows():
@@ -202,7 +229,7 @@ def test_all_groups_that_are_opened_have_enough_rows():
     _, federation = fitted(rows, k)
     parts = [one.content.values for one in federation.ledger if one.message == "PlainPart"]
     sums = [sum(parts[i : i + 3]) for i in range(0, len(parts), 3)]
-    opened = [one for one in sums if one.shape[1] == 1 + 3 * rows.shape[1]]
+    opened = [one for one in sums if one.shape[1] == 1 + 2 * rows.shape[1]]
     assert len(opened) > 5
     assert max(len(one) for one in opened) > k
     *_, told = (one.content for one in federation.ledger if one.message == "KMeansProgress")
