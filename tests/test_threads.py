@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -136,3 +137,30 @@ def test_after_an_error_what_was_begun_is_over():
         do_all(work, range(2))
     assert ended == [1]
     opens.join()
+
+
+def test_a_task_waits_until_a_thread_is_free():
+    gate, begun, seen = threading.Event(), [], []
+
+    def work(task):
+        begun.append(task)
+        gate.wait()
+
+    def opened():
+        seen.extend(begun)
+        gate.set()
+
+    opens = threading.Timer(0.2, opened)
+    opens.start()
+    with threadpool_limits(2, "blas"):
+        do_all(work, range(3))
+    assert sorted(seen) == [0, 1]
+    assert sorted(begun) == [0, 1, 2]
+    opens.join()
+
+
+def test_without_a_library_of_blas_there_is_one_thread(monkeypatch):
+    monkeypatch.setattr(threads_module, "_allowed", [])
+    monkeypatch.setattr(threads_module, "_libraries", lambda _: SimpleNamespace(info=list))
+    assert own_threads() == 1
+    assert list(in_order(abs, [-1, 2])) == [1, 2]

@@ -1,3 +1,4 @@
+import importlib
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import sys
 import threading
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -355,3 +357,12 @@ def test_hidden_folders_are_no_runs(fake, daskfc, files):
     shutil.copytree("runs/a", "runs/.a.removed")
     found = json.loads(daskfc("runs", "--json").stdout)
     assert [row["name"] for row in found] == ["a"]
+
+
+def test_a_run_tells_its_warnings_and_that_it_keeps_its_settings(monkeypatch, capsys):
+    commands = importlib.import_module("daskfc.cli.runs")
+    monkeypatch.setattr(commands, "changed_settings", lambda *_: "It keeps its settings.")
+    config = {"warnings": ["Samples are few."]}
+    for started, more in ((False, ""), (True, "Note: It keeps its settings.\n")):
+        commands._note(SimpleNamespace(config={**config, "started": started}), "p.yaml", [])
+        assert capsys.readouterr().err == f"Note: Samples are few.\n{more}"

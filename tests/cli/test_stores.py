@@ -127,6 +127,22 @@ def test_a_store_of_a_csv(daskfc, patients, tmp_path):
     assert "--overwrite" in again.stderr
 
 
+@pytest.mark.parametrize(
+    ("several", "rows"), [([], [[4.0, 61.0], [3.0, 90.0]]), (["mean"], [[4.0, 61.0], [3.0, 80.0]])]
+)
+def test_a_row_a_measurement_becomes_a_row_a_sample(daskfc, tmp_path, several, rows):
+    told = ["patient,test,result", "p1,egfr,61", "p1,crp,4", "p2,egfr,90", "p2,crp,3"]
+    told += ["p2,egfr,70"] if several else []
+    (tmp_path / "long.csv").write_text("\n".join(told), encoding="utf-8")
+    pivot = ",".join(["patient", "test", "result", *several])
+    result = daskfc("stores", "add", "a", "long.csv", "--pivot", pivot)
+    assert result.exit_code == 0, result.output
+    store = ClientStore.open(str(tmp_path / "stores" / "a.zarr"))
+    assert store.feature_names == ("crp", "egfr")
+    assert store.sample_ids().tolist() == ["p1", "p2"]
+    assert store.rows(0, 2).tolist() == rows
+
+
 def test_several_files_elsewhere(daskfc, patients, tmp_path):
     (tmp_path / "c.csv").write_text("patient;age;weight\np3;1;2\n", encoding="utf-8")
     (tmp_path / "d.csv").write_text("patient;age;weight\np4;3;4\n", encoding="utf-8")

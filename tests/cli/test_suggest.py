@@ -59,6 +59,13 @@ def test_what_is_suggested_is_shown_as_it_is(capsys):
     assert told == "three [clients]\n\n1. k-means ([dim]). of [bold].\n\nNot a [b]: c [d].\n"
 
 
+def test_what_to_call_next_is_one_line_however_long(capsys):
+    proposal = Proposal("k-means", {"method": "OmniFC"}, "It fits.")
+    path = Path("a/" * 100, "1-k-means.yaml")
+    _print(Suggestion("three clients", (proposal,), {}), [path], "s.yaml")
+    assert capsys.readouterr().out.endswith(f"\nNext\n  daskfc run {path} --storage s.yaml\n")
+
+
 def test_a_suggestion_as_json(suggested):
     result = suggested("--json", "--clusters", "3")
     found = json.loads(result.stdout)

@@ -250,6 +250,15 @@ def test_distances_of_points_are_0_to_themselves():
     assert not view.block(some, some).diagonal().any()
 
 
+def test_points_are_moved_where_no_copy_is_made_and_only_there():
+    X = np.random.default_rng(0).normal(size=(40, 3)) + 50.0
+    given = X.copy()
+    found = DistanceBlocks.of_points(given).full()
+    np.testing.assert_array_equal(given, X)
+    np.testing.assert_array_equal(DistanceBlocks.of_points(given, copy=False).full(), found)
+    np.testing.assert_allclose(given, X - X.mean(axis=0), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("preference", [-1e-9, None, -1e4], ids=["all", "some", "few"])
 def test_however_many_exemplars_there_are_few_distances_are_asked_for(monkeypatch, preference):
     whole, asked = exact_blocks(data("blobs")), []

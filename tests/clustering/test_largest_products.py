@@ -79,6 +79,18 @@ def test_where_screening_tells_nothing_nothing_is_returned(B, k):
     assert largest_products(B, k) is None
 
 
+def test_where_very_many_pairs_have_the_smallest_product_nothing_is_returned(monkeypatch):
+    """Each row of one half has it with each of the other half, and neighbours of its own."""
+    random = np.random.default_rng(0)
+    B = np.zeros((400, 7))
+    B[:200, :3], B[200:, 3:6] = random.normal(size=(2, 200, 3))
+    B[:200, 6], B[200:, 6] = 4.0, -4.0
+    K = B @ B.T
+    assert (K == K.min()).sum() == 2 * 200 * 200
+    monkeypatch.setattr(screening, "_LISTED", 10_000)
+    assert largest_products(B, 3) is None
+
+
 def shares(B, k, of):
     rounded = RoundedRows.of(B)
     table = rounded.table(), rounded.error, rounded.unit, rounded.lowest

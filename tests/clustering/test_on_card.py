@@ -148,6 +148,19 @@ def test_every_row_has_its_own_bound(card, monkeypatch, height):
         assert told.tolist() == scores[first, second].tolist()
 
 
+@pytest.mark.parametrize("height", [1, 3, 8])
+def test_pairs_are_those_whose_score_reaches_what_is_asked(card, monkeypatch, height):
+    """Scores of whole numbers are exact, and some are just what is asked."""
+    x = np.array([0.0, 1.0, 2.0, 2.0, 4.0, 7.0, 7.0, 8.0], np.float32)
+    table = np.column_stack([x, x * x / 2, np.ones_like(x)])
+    half = (x[:, None] - x) ** 2 / 2
+    monkeypatch.setattr(on_card, "_SCORES", height * len(x))
+    found = on_card.within(card, lambda a, b: table[a:b], 0 * x, np.full_like(x, -0.5))
+    pairs = [tuple(pair) for rows, others, _ in found for pair in zip(rows, others, strict=True)]
+    assert sorted(pairs) == list(zip(*np.nonzero(np.triu(half <= 0.5, 1)), strict=True))
+    assert len(pairs) == 7
+
+
 @pytest.mark.parametrize("height", [10, N])
 def test_too_many_pairs_are_not_listed(card, monkeypatch, height):
     monkeypatch.setattr(on_card, "_SCORES", height * N)

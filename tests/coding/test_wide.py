@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from daskfc.coding import (
     ENGINES,
     LagrangeCode,
+    ResidueSystem,
     SecretKey,
     WideIntegers,
     choose_residues,
@@ -88,3 +89,11 @@ def test_both_ways_of_decoding_agree():
     answers = [coded_distances(one, one, system, ENGINES["f32"]) for one in shares]
     wide = reconstruct_wide(answers, (0, 1, 2), code, system)
     np.testing.assert_array_equal(wide, reconstruct(answers, (0, 1, 2), code, system))
+
+
+@pytest.mark.parametrize(
+    "primes", [(65519, 65521, 65537), (65537, 65539, 65543), (251, 241, 239, 233, 229, 227)]
+)
+def test_only_differences_below_2_to_the_24_are_decoded_as_int64(primes):
+    system = ResidueSystem(primes, 1.0, 1)
+    assert system.is_wide == (math.isqrt(system.modulus) >= 2**24)

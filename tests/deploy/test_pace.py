@@ -206,6 +206,23 @@ def test_one_side_announces_so_much_on_all_of_its_connections(alike, monkeypatch
     of(pace, scenario)
 
 
+def test_a_message_is_whole_with_its_last_byte_and_not_before():
+    pace = Pace(10**9)
+
+    async def scenario(ends):
+        comm, other = await ends.connected()
+        await comm.stream.write(struct.pack("QQ", 1, 1))  # the length of one part
+        await other.stream.read_into(bytearray(16))
+        assert other.stream in pace._reading
+        await comm.stream.write(b"x")
+        await other.stream.read_into(bytearray(1))
+        assert other.stream not in pace._reading
+        comm.abort()
+        other.abort()
+
+    of(pace, scenario)
+
+
 async def until(holds):
     while not holds():
         await asyncio.sleep(0)

@@ -1,6 +1,7 @@
 """The process that workers are forked from, and what there is where processes are not forked."""
 
 import gc
+import importlib.util
 import multiprocessing
 import os
 import subprocess
@@ -121,3 +122,11 @@ def test_where_processes_are_not_forked_this_one_compiles_for_all(monkeypatch):
     monkeypatch.setattr("daskfc.coding.warm_up", lambda: compiled.append(True))
     spawn.prepare_forkserver()
     assert compiled == [True]
+
+
+def test_what_is_loaded_early_is_there():
+    """The process passes over names of modules that it does not find."""
+    optional = {"numba", "onnxruntime"}
+    needed = [name for name in spawn._PRELOAD if name not in optional]
+    assert len(needed) == len(spawn._PRELOAD) - 2
+    assert all(importlib.util.find_spec(name) for name in needed)

@@ -1,5 +1,6 @@
 import csv
 import filecmp
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,12 @@ def test_the_hospitals_stores_hold_all_patients(tmp_path, monkeypatch):
 def test_patients_are_the_same_each_time_and_others_for_another_seed():
     assert hospital_tables(0) == hospital_tables(0)
     assert hospital_tables(0) != hospital_tables(1)
+
+
+def test_patients_are_those_of_the_pages_that_show_what_runs_of_them_found():
+    told = "\n".join(",".join(row) for table in hospital_tables().values() for row in table)
+    digest = "772b4662ef5d81d0e99e26eb834efde8bbe40ff31bae619e1a5ede5c510932ac"
+    assert hashlib.sha256(told.encode()).hexdigest() == digest, told[:500]
 
 
 def test_every_patient_says_that_nobody_of_that_name_exists():

@@ -135,5 +135,8 @@ def test_unknown_metric_is_refused():
     ],
 )
 def test_labels_of_two_kinds_and_missing_ones_are_refused(values):
-    with pytest.raises(InvalidInput, match="true labels must be all numbers or all words"):
-        all_metrics(values, np.zeros(len(values)))
+    rest = np.zeros(len(values))
+    with pytest.raises(InvalidInput, match="the true labels must be all numbers or all words"):
+        all_metrics(values, rest)
+    with pytest.raises(InvalidInput, match="the predicted labels must be all numbers or all words"):
+        all_metrics(rest, values)

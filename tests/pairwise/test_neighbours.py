@@ -6,13 +6,14 @@ import threading
 
 import numpy as np
 import pytest
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
 from daskfc.errors import InvalidInput, StoreError
 from daskfc.pairwise import NeighbourTiles, SymmetricGrid
-from daskfc.pairwise.nearest import limit_of_rows
+from daskfc.pairwise.nearest import limit_of_rows, merge
 from tests.oracles import pairwise as oracle
 
 
@@ -204,3 +205,19 @@ def test_a_lost_piece_is_named(tmp_path, points, write_all):
     os.unlink(tmp_path / "a" / "candidates" / "c" / "1" / "3" / "0" / "0" / "0")
     with pytest.raises(StoreError, match=r"piece of panels 1 and 3 .* is lost"):
         tiles.graph()
+
+
+def test_of_two_lists_the_nearest_are_kept_and_of_equal_ones_the_smaller_neighbours():
+    random = np.random.default_rng(0)
+    others = np.array([random.permutation(20)[:9] for _ in range(50)])
+    distances = random.integers(0, 3, others.shape).astype(float)
+    found, whose = merge(distances[:, :4], others[:, :4], distances[:, 4:], others[:, 4:])
+    pairs = [sorted(zip(*row, strict=True))[:4] for row in zip(distances, others, strict=True)]
+    assert np.array_equal(np.stack([found, whose], axis=2), pairs)
+
+
+def test_axes_of_the_file_have_names(tmp_path):
+    NeighbourTiles.create(str(tmp_path / "knn"), SymmetricGrid(4, 2), 1)
+    array = zarr.open_array(str(tmp_path / "knn" / "candidates"), mode="r")
+    axes = ("panel", "other panel", "row", "rank", "distance and index")
+    assert array.metadata.dimension_names == axes

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,3 +30,9 @@ def test_only_the_upper_triangle_is_on_disk(tmp_path, points, write_all):
     write_all(DistanceTiles.create(str(tmp_path / "a"), grid), oracle.distances(points))
     chunks = [f for f in (tmp_path / "a" / "distances" / "c").rglob("*") if f.is_file()]
     assert len(chunks) == grid.n_blocks
+
+
+def test_both_axes_of_the_file_are_samples(tmp_path):
+    DistanceTiles.create(str(tmp_path / "a"), SymmetricGrid(4, 2))
+    array = zarr.open_array(str(tmp_path / "a" / "distances"), mode="r")
+    assert array.metadata.dimension_names == ("sample", "sample")

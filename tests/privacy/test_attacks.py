@@ -65,6 +65,18 @@ def test_terms_that_subsets_single_out_are_exact_and_others_are_none():
     assert np.abs(found.values[3:] - terms[3:]).max() > 0.1
 
 
+def test_terms_are_computed_in_double_precision_whatever_is_given():
+    random = np.random.default_rng(0)
+    members = np.eye(4) + (random.random((4, 4)) < 0.5)
+    terms = random.integers(1, 9, size=4)
+    for kind in (np.float32, np.uint8, object):
+        found = terms_of_subset_sums(members.astype(kind), (members @ terms).astype(kind))
+        assert found.determined.all()
+        np.testing.assert_allclose(found.values, terms, rtol=0, atol=1e-12)
+    found = terms_of_subset_sums([[1, 0], [1, 1]], [2**70, 2**71])  # which no int64 holds
+    np.testing.assert_allclose(found.values, 2.0**70, rtol=1e-12)
+
+
 def test_terms_that_follow_something_known_are_found_too():
     random = np.random.default_rng(0)
     terms, known = random.normal(size=(4, 3)), random.normal(size=(40, 3))

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -156,6 +157,21 @@ def test_parameters_are_held_against_the_estimator(fake, params, words):
 def test_more_clusters_than_samples(fake):
     with pytest.raises(InvalidInput, match=r"151 clusters and the clients hold 150 samples"):
         check_pipeline(Pipeline(method="Fake", params={"n_clusters": 151}), n_samples=150)
+
+
+@pytest.mark.parametrize(
+    ("categories", "missing", "words"),
+    [
+        ({"sex": ("f", "m")}, False, "column 'sex' of client 'b' holds words"),
+        ({}, True, "values of client 'b' may be missing"),
+    ],
+)
+def test_a_store_that_no_step_prepares_is_named(fake, categories, missing, words):
+    plain = SimpleNamespace(feature_names=("age", "sex"), categories={}, missing=False)
+    other = SimpleNamespace(feature_names=("age", "sex"), categories=categories, missing=missing)
+    asked = Pipeline(method="Fake", params={"n_clusters": 3})
+    with pytest.raises(InvalidInput, match=words):
+        check_pipeline(asked, stores={"a": plain, "b": other})
 
 
 def test_the_own_method_is_not_compared_with_itself(fake):

@@ -378,6 +378,8 @@ def test_a_plan_has_what_workers_of_the_server_hand_back(samples, monkeypatch, m
     rehearsal = _rehearsed(stores, method, params, server_workers=workers)
     found = {row.sender for row in rehearsal.ledger if row.message == message}
     assert found == set(workers)
+    told = [row.payload_bytes for row in rehearsal.ledger if row.message == message]
+    assert min(told) > 8 * sum(store.n_samples for store in stores.values()), told
 
 
 def test_stand_ins_take_arguments_that_their_steps_have():

@@ -61,6 +61,8 @@ def test_a_run_is_a_table_in_a_notebook(done):
     page = done._repr_html_()
     for words in ("Run a: done, Fake on 150 samples of 3 clients", "kappa", "clusters", "runs/a"):
         assert words in page
+    summary = {**done.summary, "timing": {"total_s": 75.0}}
+    assert "of 3 clients, in 75.0 s<" in run_in_html("a", summary, "runs/a")
 
 
 def test_a_failed_run_says_why_and_escapes_it():

@@ -272,7 +272,7 @@ def test_sides_of_each_client_go_by_its_name(dealt):
          "'dirichlet' deals by labels, and there are none"),
         (X, {"by": GROUPS, "graph": np.eye(30)}, InvalidInput, "'by' would cut it"),
         (X, {"clients": 2, "graph": np.eye(30)}, StoreError, "edges of the source's graph"),
-        (TABLE, {"clients": 2, "labels": "kind"}, StoreError, "'kind' is not there"),
+        (TABLE, {"clients": 2, "labels": "kind"}, StoreError, r"the samples.*'kind' is not there"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_dealt_is_refused_before_anything_starts(
