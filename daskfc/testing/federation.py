@@ -24,14 +24,12 @@ def stores_of(
     urls = {}
     for name, values in rows.items():
         urls[name] = str(Path(folder) / f"{name}.zarr")
-        ids = [f"{name}/{i}" for i in range(len(values))]
         own = None if labels is None else labels[name]
         write_store(
             urls[name],
             name,
             values,
-            ids,
-            own,
+            labels=own,
             feature_names=None if columns is None else columns[name],
             chunk_rows=chunk_rows,
             dtype=str(values.dtype),

@@ -92,6 +92,33 @@ def test_panels_hold_minus_two_z_from_a_cache_line_on(n, k):
         assert not norms.ravel()[n:].any()
 
 
+def test_every_strip_of_columns_reads_panels_of_its_own(monkeypatch):
+    """The kernel's loops as Python runs them, with register blocks in plain arithmetic."""
+
+    def plain_rows(a, norms, i, rows, panels, panel_norms, first, count, c):
+        lines = panels[first : first + count].transpose(0, 2, 1, 3).reshape(count * PANEL, -1)
+        products = a[i : i + rows].astype(int) @ lines.T.astype(int)
+        added = norms[i : i + rows, None] + panel_norms[first : first + count].ravel()
+        c[:rows, : count * PANEL] = products + added
+
+    def plain_reduced(sums, words, row, begin, factors, p, inv, line):
+        line[...] = sums[: line.size] % p
+
+    monkeypatch.setattr(int8_vnni, "_rows", plain_rows)
+    monkeypatch.setattr(int8_vnni, "reduce_bytes", plain_reduced)
+    loops = getattr(int8_vnni._residues, "py_func", int8_vnni._residues)
+    p, rng = 251, np.random.default_rng(0)
+    a, b = (rng.integers(0, p, (n, 7), dtype=np.uint8) for n in (11, 700))
+    norms = [np.square(z.astype(int)).sum(axis=1) % p for z in (a, b)]
+    out = np.zeros((len(a), len(b)), np.uint8)
+    left, start = Rows.of(a, norms[0]), 2 * PANEL
+    right = Panels.of(b, norms[1], p)
+    loops(*left, *right, 2, p, *compiled.no_words(out.dtype), out, 0, start, len(b) - start)
+    distances = (a[:, None].astype(int) - b).astype(int)
+    np.testing.assert_array_equal(out[:, start:], np.square(distances).sum(axis=2)[:, start:] % p)
+    assert not out[:, :start].any()
+
+
 @pytest.fixture
 def host(monkeypatch):
     """What llvmlite says of the processor; numba compiles for it."""
