@@ -376,10 +376,9 @@ def test_a_plan_has_what_workers_of_the_server_hand_back(samples, monkeypatch, m
     params = {"n_clusters": 3, **({"n_atoms": 5} if method == "FedSC" else {})}
     workers = ("server-2", "server-3")
     rehearsal = _rehearsed(stores, method, params, server_workers=workers)
-    found = {row.sender for row in rehearsal.ledger if row.message == message}
-    assert found == set(workers)
-    told = [row.payload_bytes for row in rehearsal.ledger if row.message == message]
-    assert min(told) > 8 * sum(store.n_samples for store in stores.values()), told
+    found = {row.sender: row.payload_bytes for row in rehearsal.ledger if row.message == message}
+    assert set(found) == set(workers)
+    assert min(found.values()) > 8 * sum(store.n_samples for store in stores.values())
 
 
 def test_stand_ins_take_arguments_that_their_steps_have():
