@@ -404,9 +404,9 @@ def test_evaluators_need_room_for_a_part_beside_the_sum():
     assert parts.server_bytes == whole.server_bytes
 
 
-def summary(digests, columns, n_features=2):
+def summary(digests, columns, n_features=2, far=3.0):
     share = int(np.sum(digests) % 97)
-    return SampleSummary(np.array(digests, "uint64"), share, n_features, columns, 0, 3.0, 1.5, -1)
+    return SampleSummary(np.array(digests, "uint64"), share, n_features, columns, 0, far, 1.5, -1)
 
 
 def test_another_lack_is_another_problem():
@@ -418,6 +418,13 @@ def test_another_lack_is_another_problem():
     assert weighed.gaps.report.share == pytest.approx(0.7)
     assert plan.gaps.report.share == pytest.approx(4 / 6)
     assert plan.problem != weighed.problem
+
+
+def test_pairs_are_put_apart_by_no_far_origin():
+    parts = {"a": summary([1, 2], 7), "b": summary([2, 3], 8)}
+    assert plan_of_columns(parts, gaps="apart").gaps.report.apart == 1
+    with pytest.raises(InvalidInput, match="not lie farther from 0 than 16 times their range"):
+        plan_of_columns({**parts, "a": summary([1, 2], 7, far=1000.0)}, gaps="apart")
 
 
 # -- evaluators -----------------------------------------------------------------------------------

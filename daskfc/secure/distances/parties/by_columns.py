@@ -266,6 +266,12 @@ def plan_of_columns(
     n_columns = np.array([group[0].n_features for group in most], dtype=np.int64)
     count = [n_columns[g] if weights is None else weights[of_group[g][0]] for g in of_group]
     lacking = gaps_of(held, n_columns, np.array(count, dtype=np.float64), radius, gaps)
+    if lacking is not None and lacking.report.apart and radius > FAR * spread:
+        raise InvalidInput(
+            "columns that several clients hold must not lie farther from 0 than 16 times their "
+            "range where pairs without a common column are put by it; some do. Give "
+            "'prepare: [standardise]', or leave out samples of few columns."
+        )
     told = b"" if lacking is None else lacking.kinds.tobytes() + lacking.factors.tobytes()
     return RowPlan(
         positions={name: np.searchsorted(every, own) for name, own in digests.items()},
