@@ -9,7 +9,7 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from daskfc import FederatedKMeans
+from daskfc import FederatedGaussianMixture, FederatedKMeans
 from daskfc.errors import InvalidInput, PartyError, PrivacyError
 from daskfc.federation import Federation
 from daskfc.runs.report.table import noise_in_words
@@ -76,6 +76,12 @@ class TestOnProcesses:
         pooled = KMeans(K, n_init=10, random_state=0).fit(POOLED)
         centers = (model.cluster_centers_ - shift) / factor
         assert inertia_of(IN_ORDER, centers) <= 1.003 * pooled.inertia_
+
+    def test_one_cluster_is_the_mean_of_all(self, federation):
+        model, mixture = FederatedKMeans(1), FederatedGaussianMixture(1)
+        for found in (model.fit(federation).cluster_centers_, mixture.fit(federation).means_):
+            np.testing.assert_allclose(found, POOLED.mean(axis=0)[None], rtol=1e-12)
+        assert not (model.labels_.any() or mixture.labels_.any())
 
     @pytest.mark.parametrize("wide", [1e15, 1e18])
     def test_centres_of_a_small_column_beside_a_large_one_are_its_means(self, tmp_path, wide):
