@@ -70,6 +70,12 @@ class SiteRules:
     def check_all(self, clients: Iterable[str]) -> None:
         """Refuse shares of other clients than the run's."""
 
+    def check_some(self, clients: Iterable[str]) -> None:
+        """Refuse keys of clients that the run did not announce."""
+
+    def check_segments(self) -> None:
+        """Refuse distances of single segments, unless the run announced them."""
+
     def check_store(self, url: str) -> None:
         """Refuse a store besides the party's own; see `Policy.check_store`."""
 
@@ -267,9 +273,20 @@ class PartyRules(SiteRules):
 
     def check_all(self, clients: Iterable[str]) -> None:
         """Refuse shares of other clients than those that the run announced, or of some of them."""
-        lacking = sorted(set(self._announced.clients) - set(clients))
-        if lacking and not self.composes:
-            self.refuse(Refusal("steps", f"shares of {', '.join(lacking)} are left out."))
+        self._hold_to(set(clients) == set(self._announced.clients), "takes shares of all clients")
+
+    def check_some(self, clients: Iterable[str]) -> None:
+        """See `SiteRules`; the others that were announced are prepared alike, and no more."""
+        self._hold_to(set(clients) <= set(self._announced.clients), "takes keys of its clients")
+
+    def check_segments(self) -> None:
+        """See `SiteRules`; a segment may be the columns of one client."""
+        told = "did not announce distances of segments"
+        self._hold_to(self._parameters.get("hide_segments") is False, told)
+
+    def _hold_to(self, announced: bool, told: str) -> None:
+        if not announced and not self.composes:
+            self.refuse(Refusal("steps", f"{self._method} {told}."))
 
     def check_members(self, members: Iterable[str], may_leave: int = 0) -> None:
         """Refuse a sum whose clients differ from an earlier one's by under ``differ_by``.

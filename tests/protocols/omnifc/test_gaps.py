@@ -456,7 +456,7 @@ def test_an_evaluator_answers_by_what_two_samples_share(tile):
     for engine in ("auto", "f64"):
         whole = np.zeros((2, 3, 3), dtype=int)
         for i, j in grid.blocks():
-            told = party.answer_block(coded, None, "a", i=i, j=j, engine=engine, **how)
+            told = party.answer_block(coded, "a", i=i, j=j, engine=engine, **how)
             whole[:, grid.panel(i), grid.panel(j)] = told.residues
         for r, p in enumerate(SYSTEM.primes):
             assert whole[r, 0, 1] == np.square(a[r, 0] - a[r, 1]).sum() % p  # of client a's alone
@@ -493,7 +493,7 @@ def test_columns_and_new_samples_are_refused_beside_gaps():
     how = {"start": 0, "stop": 2, "code": CODE, "system": SYSTEM, "evaluators": ["a", "b", "c"]}
     how["engine"] = "auto"
     with pytest.raises(DecodingError, match="have distances to each other in blocks of pairs"):
-        party.answer_columns(coded, None, Landmarks(np.array([1])), "a", turn=0, **how)
+        party.answer_columns(coded, Landmarks(np.array([1])), "a", turn=0, **how)
     for fitted, new in ((coded, full), (full, coded)):
         with pytest.raises(DecodingError, match="have distances to each other in blocks of pairs"):
-            party.answer_new(fitted, None, new, "a", panel="p", **how)
+            party.answer_new(fitted, new, "a", panel="p", **how)

@@ -295,15 +295,15 @@ def test_predict_refuses_what_does_not_fit(federation, iris, tmp_path):
     assert isinstance(error.value.__cause__, OverflowRefused)
 
 
-def lying_answer_block(coded, hiding, party, **public):
-    answer = _answer_block(coded, hiding, party, **public)
+def lying_answer_block(coded, party, **public):
+    answer = _answer_block(coded, party, **public)
     if party == "client-3":
         answer.residues[0, 0, 0] ^= 1
     return answer
 
 
-def lying_answer_columns(coded, hiding, chosen, party, **public):
-    answer = _answer_columns(coded, hiding, chosen, party, **public)
+def lying_answer_columns(coded, chosen, party, **public):
+    answer = _answer_columns(coded, chosen, party, **public)
     if party == "client-3":
         answer.residues[0, 0, 0] ^= 1
     return answer
@@ -314,11 +314,11 @@ lying_answer_block.__annotations__ = _answer_block.__annotations__
 lying_answer_columns.__annotations__ = _answer_columns.__annotations__
 
 
-def late_answer_block(coded, hiding, party, *, gate, **public):
+def late_answer_block(coded, party, *, gate, **public):
     if party == "client-2":
         with open(gate) as pipe:  # opens when the test opens the other end
             pipe.read()
-    return _answer_block(coded, hiding, party, **public)
+    return _answer_block(coded, party, **public)
 
 
 late_answer_block.__annotations__ = _answer_block.__annotations__

@@ -34,32 +34,39 @@ def test_each_answer_has_a_hiding_polynomial_of_its_own(X):
     stores, code = dealt(X, np.arange(50) % 5), choose_code(5, 2, 1, 0)
     held = first_evaluator(stores, code)
     columns_of = [
-        party.answer_columns(*held.shares, server.told_landmarks(np.array(those)), held.name,
+        party.answer_columns(held.coded, server.told_landmarks(np.array(those)), held.name,
                              start=0, stop=9, turn=turn, **held.public)
         for turn, those in ((0, [3, 1, 4]), (0, [3, 1, 4]), (1, [3, 1, 4]), (0, [3, 1, 5]))
     ]  # fmt: skip
     blocks = [
-        party.answer_block(*held.shares, held.name, i=0, j=0, grid=SymmetricGrid(n, 9),
+        party.answer_block(held.coded, held.name, i=0, j=0, grid=SymmetricGrid(n, 9),
                            **held.public)
         for n in (9, 9, 40)
     ]  # fmt: skip
+    first, *others = held.public["evaluators"]
+    codings = [
+        party.answer_block(held.coded, held.name, i=0, j=0, grid=SymmetricGrid(9, 9),
+                           **{**held.public, **coding})
+        for coding in ({}, {}, {"evaluators": (first, *reversed(others))},
+                       {"code": replace(code, n_evaluators=6)})
+    ]  # fmt: skip
     again, other = (new_rows(stores["client-2"], code, held, digest) for digest in ("one", "two"))
     new_columns = [
-        party.answer_new(*held.shares, rows, held.name, start=0, stop=9, panel=panel, **held.public)
+        party.answer_new(held.coded, rows, held.name, start=0, stop=9, panel=panel, **held.public)
         for rows, panel in ((again, "p"), (again, "p"), (again, "q"))
     ]
     same_rows = replace(again, fingerprint=other.fingerprint)
     new_columns.append(
-        party.answer_new(*held.shares, same_rows, held.name, start=0, stop=9, panel="p",
+        party.answer_new(held.coded, same_rows, held.name, start=0, stop=9, panel="p",
                          **held.public)
     )  # fmt: skip
-    of_new = party.CodedDataset(np.tile(held.shares[0].residues[:, 10:14], (1, 2, 1)), 1)
+    of_new = party.CodedDataset(np.tile(held.coded.residues[:, 10:14], (1, 2, 1)), 1)
     parts_of_new = [
-        party.answer_new(*held.shares, of_new, held.name, start=0, stop=9, panel="p", first=first,
+        party.answer_new(held.coded, of_new, held.name, start=0, stop=9, panel="p", first=first,
                          last=last, **held.public)
         for first, last in ((0, 4), (0, 4), (4, 8), (4, None))
     ]  # fmt: skip
-    for answers in (columns_of, blocks, new_columns, parts_of_new):
+    for answers in (columns_of, codings, blocks, new_columns, parts_of_new):
         first, repeated, *others = (answer.residues for answer in answers)
         np.testing.assert_array_equal(first, repeated)
         for one in others:
@@ -82,7 +89,7 @@ def first_evaluator(stores, code):
     }
     coded = party.assemble(parts, server.row_positions(plan), key, code=code, system=system)
     public["engine"] = "auto"
-    return SimpleNamespace(name=names[0], shares=(coded, key), public=public)
+    return SimpleNamespace(name=names[0], coded=coded, public=public)
 
 
 def new_rows(store, code, held, digest):

@@ -1,16 +1,19 @@
 """What clients and evaluators of distances refuse to whoever composes their steps."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from daskfc.coding import ResidueSystem
+from daskfc.coding import LagrangeCode, ResidueSystem
 from daskfc.errors import DecodingError, OverflowRefused, PolicyRefused, PrivacyError
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import PartyRules
 from daskfc.federation.steps.rules import Announced, broken_rule
 from daskfc.secure.distances import choose_code
-from daskfc.secure.distances.parties import party
-from daskfc.secure.distances.parties.messages import CodedRows, RowPositions
+from daskfc.secure.distances.parties import by_columns, party
+from daskfc.secure.distances.parties.messages import CodedRows, HidingKey, RowPositions
+from daskfc.secure.distances.routes.rows import encode_quantised
 from daskfc.secure.sums import Centre
 from daskfc.site import Policy
 from tests.secure.distances.test_steps import ArrayStore, Site
@@ -71,5 +74,43 @@ def test_evaluators_take_shares_of_all_clients_alone(tmp_path):
         return party.assemble({key: [share] for key in names}, told, None, **how)
 
     assert put("a", "b").residues.shape == (1, 2, 4)
-    with pytest.raises(PolicyRefused, match="party 'a' refuses this by its rule 'steps'"):
-        put("a")
+    for names in ("a", "abc"):
+        with pytest.raises(PolicyRefused, match="party 'a' refuses this by its rule 'steps'"):
+            put(*names)
+
+
+@pytest.mark.parametrize("step", [
+    party.encode_rows, by_columns.encode_columns, encode_quantised, party.assemble,
+    party.answer_block, party.answer_columns, party.answer_new,
+])  # fmt: skip
+def test_rows_have_as_many_segments_as_were_announced(step):
+    """Over columns a segment may be one client's, of which the server learned the distances."""
+    for told, asked in itertools.product((None, 1, 2), (1, 2)):
+        announced = Announced({"n_segments": told, "n_colluding": 1}, tuple("abcde"))
+        names = {} if step is party.assemble else {"evaluators": list("abcde")}
+        given = {"code": LagrangeCode(asked, 1, 5), **names}
+        assert (broken_rule(step, given, announced) is None) == (asked == (told or 1))
+
+
+def test_segments_are_hidden_unless_the_run_announced_that_they_are_not(tmp_path):
+    """And by a key that an evaluator drew: with one of its own the server sees through it."""
+    system, code = ResidueSystem((251,), 1.0, 250), LagrangeCode(2, 1, 5)
+    share = CodedRows(np.zeros((1, 2, 1), "uint8"), np.empty(0, "uint8"), 0, 2, 1, 7)
+    told = RowPositions(np.array([0, 1]), np.array([2]), np.array([0]))
+    key = HidingKey(np.zeros(32, "uint8"))
+
+    def put(hiding, **parameters):
+        request = {"method": "OmniFC", "parameters": {"n_segments": 2, **parameters}}
+        run = RunSettings("r", 0, start="s", builds={"a": "1"}, request=request)
+        site = PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
+        return party.assemble({"a": [share]}, told, hiding, code=code, system=system, site=site)
+
+    for parameters in ({}, {"hide_segments": True}, {"hide_segments": None}):
+        with pytest.raises(PolicyRefused, match="party 'a' refuses this by its rule 'steps'"):
+            put(None, **parameters)
+        assert put(key, **parameters).hiding is key
+    assert put(None, hide_segments=False).hiding is None
+    announced = Announced({"n_segments": 2}, tuple("abcde"))
+    for hiding, ok in ((None, True), (key, False)):
+        said = broken_rule(party.assemble, {"code": code, "hiding": hiding}, announced)
+        assert (said is None) == ok

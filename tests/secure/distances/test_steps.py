@@ -110,9 +110,7 @@ def run(
     wrong = set()
     for i, j in grid.blocks():
         answers = {
-            e: party.answer_block(
-                coded[e], keys[e] if hide else None, e, i=i, j=j, grid=grid, engine=engine, **public
-            )
+            e: party.answer_block(coded[e], e, i=i, j=j, grid=grid, engine=engine, **public)
             for e in asked
         }
         if tamper:
@@ -162,7 +160,7 @@ def search(stores, *, count, spares=0, segments=1, tamper=None):
             place = {"start": start, "stop": min(start + 20, plan.n_samples), "turn": len(rounds)}
             answers = {
                 e: party.answer_columns(
-                    coded[e], hiding[e], server.told_landmarks(chosen), e, engine="f32",
+                    coded[e], server.told_landmarks(chosen), e, engine="f32",
                     system=system, **place, **public,
                 )
                 for e in evaluators

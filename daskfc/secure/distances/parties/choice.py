@@ -5,15 +5,17 @@ from daskfc.errors import InvalidInput
 from daskfc.federation.steps.rules import Announced, Rule
 
 
-def _hides_enough(code: LagrangeCode, asked: Announced) -> bool:
-    t = asked.n_colluding
+def _is_announced(code: LagrangeCode, asked: Announced) -> bool:
+    t, l = asked.n_colluding, asked.parameters.get("n_segments")  # noqa: E741
     if asked.parameters.get("n_colluding") is None:
-        t = choose_code(len(asked.clients), asked.parameters.get("n_segments"), None, 0).n_colluding
-    return bool(code.n_colluding >= t)
+        t = choose_code(len(asked.clients), l, None, 0).n_colluding
+    return bool(code.n_colluding >= t and code.n_segments == (l or 1))
 
 
-AS_ANNOUNCED = Rule("a code that hides rows from as many as were announced", _hides_enough)
-"""Of the code that a client shares its rows out by."""
+AS_ANNOUNCED = Rule(
+    "a code of as many segments, and that hides rows from as many, as were announced", _is_announced
+)
+"""Of the code that rows are shared out by: a segment may be the columns of one client."""
 
 
 def choose_code(

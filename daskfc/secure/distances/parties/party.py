@@ -285,6 +285,7 @@ class CodedDataset:
 
     residues: np.ndarray  # (prime, sample, column)
     encoding: int
+    hiding: HidingKey | None = None
     # where samples lack columns: which columns go together, and which samples (n,) have them
     parts: tuple[tuple[slice, np.ndarray], ...] = ()
     _operands: OrderedDict[tuple[int | str | None, ...], Operand] = field(
@@ -315,6 +316,7 @@ class CodedDataset:
         return self.residues
 
 
+@takes(code=AS_ANNOUNCED, hiding=by_message)
 def assemble(
     parts: Mapping[str, Sequence[CodedRows]],
     positions: RowPositions,
@@ -331,6 +333,8 @@ def assemble(
     Where all have `allowed` it, samples may lack those of some groups.
     """
     site.check_all(parts)  # of some clients, distances would be of their columns alone
+    if hiding is None and code.n_segments > 1:
+        site.check_segments()
     groups = positions.groups.tolist()
     of_groups = zip(groups, parts.values(), strict=True)
     found = {group: share.n_columns for group, shares in of_groups for share in shares}
@@ -365,27 +369,30 @@ def assemble(
     parts_of = ((slice(places[g], places[g] + widths[g]), held[g] > 0) for g in widths)
     if hiding is not None:  # all evaluators must hold the same key
         seen.append(hiding.key.tobytes())
-    return CodedDataset(residues, hash64(*seen), tuple(parts_of) if lacking else ())
+    return CodedDataset(residues, hash64(*seen), hiding, tuple(parts_of) if lacking else ())
 
 
 def _hiding(
-    code: LagrangeCode,
-    system: ResidueSystem,
-    evaluator: int,
-    hiding: HidingKey | None,
+    coded: CodedDataset,
+    party: str,
     what: tuple[str | int, ...],
     block: tuple[int, int],
+    code: LagrangeCode,
+    system: ResidueSystem,
+    evaluators: Sequence[str],
 ) -> HidingPolynomial | None:
     """Return an evaluator's hiding polynomial or None; `what` must differ for every computation."""
-    if hiding is None:
+    if coded.hiding is None:
         return None
-    key = SecretKey.from_bytes(hiding.key.tobytes()).derive(*what)
-    return HidingPolynomial(code, system, evaluator, key, block)
+    # at other points, or of another code, the same words would tell each other
+    key = SecretKey.from_bytes(coded.hiding.key.tobytes())
+    key = key.derive(*what, repr([code, *evaluators]))
+    return HidingPolynomial(code, system, list(evaluators).index(party), key, block)
 
 
+@takes(code=AS_ANNOUNCED)
 def answer_block(
     coded: CodedDataset,
-    hiding: HidingKey | None,
     party: str,
     *,
     i: int,
@@ -400,11 +407,10 @@ def answer_block(
 
     Those of two samples that lack columns are over what both have.
     """
-    number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
     rows, others = grid.panel(i), grid.panel(j)
     what = ("blocks", coded.encoding, grid.tile, grid.n)
-    mask = _hiding(code, system, number, hiding, what, (i, j))
+    mask = _hiding(coded, party, what, (i, j), code, system, evaluators)
     total: np.ndarray | None = None
     for columns, held in coded.parts or ((_ALL, None),):
         left = coded.operand(rows, system, kernel, "left", columns)
@@ -424,9 +430,9 @@ def _added(total: np.ndarray, found: np.ndarray, system: ResidueSystem) -> np.nd
     return total
 
 
+@takes(code=AS_ANNOUNCED)
 def answer_columns(
     coded: CodedDataset,
-    hiding: HidingKey | None,
     landmarks: Landmarks,
     party: str,
     *,
@@ -439,13 +445,12 @@ def answer_columns(
     engine: str,
 ) -> CodedDistances:
     """Evaluate squared distances of coded rows [start, stop) to the landmarks of round `turn`."""
-    number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
     count = len(system.primes)  # or fewer than the rows were shared with
     left = np.ascontiguousarray(coded.whole()[:count, start:stop])
     right = np.ascontiguousarray(coded.residues[:count, landmarks.positions])
     what = ("columns", coded.encoding, turn, landmarks.positions.tobytes().hex())
-    mask = _hiding(code, system, number, hiding, what, (start, stop))
+    mask = _hiding(coded, party, what, (start, stop), code, system, evaluators)
     residues = coded_distances(left, right, system, kernel, hiding=mask)
     return CodedDistances(residues, coded.encoding)
 
@@ -455,9 +460,9 @@ def describe_new(new: ClientStore) -> NewSamples:
     return NewSamples(new.n_samples)
 
 
+@takes(code=AS_ANNOUNCED)
 def answer_new(
     coded: CodedDataset,
-    hiding: HidingKey | None,
     new: CodedRows | CodedDataset,
     party: str,
     *,
@@ -472,7 +477,6 @@ def answer_new(
     engine: str,
 ) -> CodedDistances:
     """Evaluate squared distances of clustered samples [start, stop) to a `panel` of new ones."""
-    number = list(evaluators).index(party)
     kernel = _engine(system, coded, engine)
     left = np.ascontiguousarray(coded.whole()[:, start:stop])
     if isinstance(new, CodedDataset):
@@ -481,7 +485,7 @@ def answer_new(
         right, encoding = share_of(new, code, system), new.fingerprint
     # every panel has its own hiding polynomial; other samples may come under the same name
     what = ("new", coded.encoding, panel, encoding, first, str(last))
-    mask = _hiding(code, system, number, hiding, what, (start, stop))
+    mask = _hiding(coded, party, what, (start, stop), code, system, evaluators)
     residues = coded_distances(left, np.ascontiguousarray(right), system, kernel, hiding=mask)
     return CodedDistances(
         residues, hash64(coded.encoding.to_bytes(8, "little"), str(encoding).encode())

@@ -97,7 +97,7 @@ class Evaluation:
             party.assemble,
             PerClient(parts),
             positions,
-            self._hiding_at(self.names),
+            PerClient({name: self._hiding and self._hiding[name] for name in self.names}),
             *allowed,
             clients=self.names,
             code=self._code,
@@ -119,9 +119,6 @@ class Evaluation:
             **kwargs,
         )
 
-    def _hiding_at(self, names: Sequence[str]) -> PerClient[Sent | None]:
-        return PerClient({name: self._hiding[name] if self._hiding else None for name in names})
-
     def answers(
         self,
         step: Callable[..., CodedDistances],
@@ -137,7 +134,6 @@ class Evaluation:
         return ask(
             step,
             self._coded.only(names),
-            self._hiding_at(names),
             *args,
             clients=names,
             engine=self._engine,
