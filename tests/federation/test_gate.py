@@ -21,7 +21,7 @@ from tests.deploy.test_signatures import files_of
 def settings(start="s", run="r", request=None, preparation=None, **more):
     told = {} if request is None else dataclasses.asdict(request)
     more["preparation"] = by_steps(preparation or {})
-    more = {"pseudonyms": {"label": "p"}, "session": "ab", **more}
+    more = {"pseudonyms": {"label": "p"}, "session": "ab", "builds": {"a": "1"}, **more}
     return RunSettings(run, 0, start=start, request=told, **more)
 
 
@@ -88,7 +88,8 @@ def test_no_noise_on_rows_that_a_site_prepares_without_any(gate):
     with refused("preparation"):
         one.admit(settings(request=noisy, preparation=own), None)
     one.admit(settings("t", request=noisy, preparation=told), None)
-    one.admit(settings("u", request=noisy, preparation={"b": own["a"]}), None)
+    columns = RunRequest("ESFMC", parameters={"noise": noise})  # whose clients differ
+    one.admit(settings("u", request=columns, preparation={"b": own["a"]}), None)
     one.admit(settings("v", request=RunRequest("FedSC"), preparation=own), None)
 
 
@@ -125,6 +126,18 @@ def test_no_client_is_prepared_as_others_are_not(gate):
                          builds={"a": "1", "b": "2"}), None,
             )  # fmt: skip
         one.admit(settings(f"t{at}", request=asked, preparation={"a": [plain], "b": [plain]}), None)
+
+
+@pytest.mark.parametrize("builds", [{}, {"b": "2"}, {"x": "1", "y": "2", "z": "3"}])
+def test_a_client_takes_no_part_where_it_was_not_announced(gate, builds):
+    """Of no clients, or strange ones, all are prepared alike: sums were one client's own."""
+    away = {"b": [{"step": "standardise", "mean": [0.0, 0.0], "scale": [1e300, 1e300]}]}
+    one, asked = gate(policy=Policy()), RunRequest("FederatedKMeans")
+    with refused("start"):
+        one.admit(settings(request=asked, builds=builds), None)
+    with refused("start"):
+        one.admit(settings("t", request=asked, builds=builds, preparation=away), None)
+    one.admit(settings("u", request=RunRequest("opening"), builds=builds), None)
 
 
 def test_no_noise_on_rows_that_hold_those_of_neighbours(gate):
@@ -170,7 +183,8 @@ def test_tasks_that_look_at_samples_take_them_as_they_are(gate, task):
 def test_clear_ids_are_asked_for_by_the_settings_whatever_the_request_says(gate):
     told = dataclasses.asdict(RunRequest("OmniFC", clear_ids=False))
     with refused("ids"):
-        gate(policy=Policy()).admit(RunSettings("r", 0, start="s", request=told), None)
+        run = RunSettings("r", 0, start="s", builds={"a": "1"}, request=told)
+        gate(policy=Policy()).admit(run, None)
 
 
 @pytest.mark.parametrize("told", ["the request", "the party"])

@@ -170,6 +170,7 @@ class Gate:
     def _judge(self, settings: RunSettings, request: RunRequest) -> None:
         policy, facts = self._options.policy, self._facts()
         refusals = [
+            *self._about_clients(settings, request),
             *self._about_preparation(settings, request),
             *policy.refusals(
                 request,
@@ -184,6 +185,12 @@ class Gate:
             for other in refusals[1:]:
                 self._note(other, settings, request.submitter)
             self._refuse(refusals[0], settings, request.submitter)
+
+    def _about_clients(self, settings: RunSettings, request: RunRequest) -> list[Refusal]:
+        """Return the refusal of a run without this client: what others are promised counts it."""
+        away = self._options.role == "client" and self._options.name not in settings.builds
+        told = f"{request.method} is announced with clients among whom this one is not."
+        return [Refusal("start", told)] if away and request.method != "opening" else []
 
     def _about_preparation(self, settings: RunSettings, request: RunRequest) -> list[Refusal]:
         """Return refusals of steps that read samples in a run with noise, or that weigh samples."""

@@ -25,6 +25,7 @@ from daskfc.coding import (
 from daskfc.errors import DecodingError, PrivacyError
 from daskfc.federation.party.once import OnceOnly
 from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import some_clients, takes
 from daskfc.privacy import Part, noise_of_part
 from daskfc.secure.sums.masked import mask_key
 from daskfc.secure.sums.messages import KeyShares, MaskedPart, PublicKeys, RevealedShares
@@ -62,6 +63,7 @@ def _deal_once(once: OnceOnly, tags: Sequence[str], dealing: str) -> None:
         once.hold("shares", f"of the keys of {tag}", dealing.encode())
 
 
+@takes(receivers=some_clients)
 def advertise(
     receivers: Sequence[str], batch: str, tags: Sequence[str], secret: SecretKey
 ) -> dict[str, PublicKeys]:
@@ -85,6 +87,7 @@ def seal(
     and from the recipients, so that no two sets of clients hold points of one polynomial.
     """
     site.check_maskers(len(public), threshold)
+    site.check_some(public)
     members = sorted(public)
     dealing = _dealing(public, batch, tags, threshold)
     _deal_once(site.once(), tags, dealing)
@@ -191,6 +194,7 @@ def open_vault(
             "was opened; start the run again."
         )
     site.check_maskers(len(public), threshold)
+    site.check_some(public)
     sealing, dealing = _sealing(secret, batch), _dealing(public, batch, tags, threshold)
     once = site.once()
     _deal_once(once, tags, dealing)  # no key seals this client's own

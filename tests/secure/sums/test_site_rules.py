@@ -7,7 +7,7 @@ from daskfc.coding import FixedPoint
 from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import FREE, PartyRules
-from daskfc.federation.steps.rules import at_most_honest
+from daskfc.federation.steps.rules import Announced, at_most_honest, broken_rule
 from daskfc.privacy import with_noise_share
 from daskfc.secure.sums import masked, vault
 from daskfc.secure.sums.plain import plain_part
@@ -18,7 +18,7 @@ from tests.secure.sums.test_protocol import NAMES, TAGS, Clients
 @pytest.fixture
 def rules(tmp_path):
     """Of a party whose site gives no policy off the loopback."""
-    run = RunSettings("r", 0, start="s")
+    run = RunSettings("r", 0, start="s", builds=dict.fromkeys(NAMES, ""))
     return PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
 
 
@@ -101,6 +101,21 @@ def test_a_vault_is_sealed_for_enough_clients(rules):
     name = NAMES[0]
     with refused("maskers.threshold"):
         vault.seal(clients.public[name], "a", TAGS, 1, clients.secrets[name], name, rules)
+
+
+def test_vaults_are_of_clients_that_were_announced(tmp_path):
+    """Others were prepared to nothing, and the sum was the announced client's own array."""
+    run = RunSettings("r", 0, start="s", builds=dict.fromkeys(NAMES[:3], ""))
+    site = PartyRules(PartyOptions("a", "client", str(tmp_path), run=run, policy=Policy()))
+    clients, name = Clients(threshold=4), NAMES[0]
+    public, sealed = clients.public[name], {one: clients.sealed[one][name] for one in NAMES}
+    with refused("steps"):
+        vault.seal(public, "a", TAGS, 4, clients.secrets[name], name, site)
+    with refused("steps"):
+        open_first(clients, public, sealed, 4, site)
+    for receivers, broken in ((NAMES[:3], False), (NAMES, True)):
+        said = broken_rule(vault.advertise, {"receivers": receivers}, Announced({}, NAMES[:3]))
+        assert (said is not None) == broken
 
 
 def test_keys_are_agreed_on_with_enough_clients(rules):
