@@ -457,3 +457,24 @@ def test_new_samples_go_by_the_values_and_the_words_of_the_partys_own(made, tmp_
         found = party.as_prepared(ClientStore.open(new)).rows(0, 1)
         assert found.tolist() == [[2.0, 0.0, 1.0]]
     assert made(store=own).as_prepared(ClientStore.open(new)).feature_names == ("age", "sex")
+
+
+def test_new_samples_have_the_columns_of_the_partys_own(made, tmp_path):
+    """Labels of other columns told them, though the policy left them out."""
+    own, new = f"{tmp_path}/own.zarr", f"{tmp_path}/new.zarr"
+    write_store(own, "client-1", pd.DataFrame({"age": [10.0], "bmi": [30.0]}))
+    run = replace(RUN, request={"method": "FederatedKMeans"})
+    strict = made(run=run, store=own, policy=Policy(columns=["age", "bmi"]))
+    for columns, taken in (
+        (["age", "bmi"], True),
+        (["bmi", "age"], False),
+        (["age", "hiv"], False),
+    ):
+        write_store(new, "client-1", pd.DataFrame([[1.0, 2.0]], columns=columns), overwrite=True)
+        there = ClientStore.open(new)
+        assert made(run=run, store=own).as_prepared(there).feature_names == tuple(columns)
+        if taken:
+            assert strict.as_prepared(there).rows(0, 1).tolist() == [[1.0, 2.0]]
+        else:
+            with pytest.raises(PolicyRefused, match="by its rule 'columns'"):
+                strict.as_prepared(there)

@@ -69,6 +69,7 @@ from daskfc.federation.steps.handles import InnerCall, fill_slots
 from daskfc.federation.steps.told import told_by
 from daskfc.federation.steps.uses import identity, uses_of
 from daskfc.folders import PrivateLog, make_private
+from daskfc.site import Refusal
 from daskfc.site.request import COUNTED, TASKS
 
 if TYPE_CHECKING:
@@ -192,6 +193,10 @@ class Party:
     def as_prepared(self, store: "ClientStore") -> "ClientStore":
         """Return a store of new samples as the run's methods read the party's own."""
         own = self.store()
+        columns = tuple(own.attributes["feature_names"])  # of which the policy was asked
+        if not self.rules.composes and store.feature_names != columns:
+            told = "a store of new samples has other columns than this site's own."
+            self.rules.refuse(Refusal("columns", told))
         steps = getattr(own, "steps", ())  # with the values that are the own store's
         if any("lengths" in step for step in steps):
             raise StoreError(
