@@ -85,6 +85,9 @@ ATTEMPTS = (
         "a site could not refuse", REDUCED, (f"{_ASKED}::test_raw_rows_*", f"{_TLS}::test_6_*")),
     Attempt("6", "`predict` on any store that the site can read", "b",
         "opened", REDUCED, (f"{_ASKED}::test_predict_*",)),
+    Attempt("6", "`predict` on columns that the site's policy leaves out", "b",
+        "the column, by labels", REFUSED, (
+         "tests/federation/test_party.py::test_new_samples_have_the_columns_*",)),
     Attempt("6", "fits one after the other, each with its own budget", "b",
         "no refusal", REDUCED, (f"{_ASKED}::test_fits_*", "tests/site/test_power_cut.py")),
     Attempt("6", "masked sums of few clients", "b",
@@ -199,9 +202,16 @@ ATTEMPTS = (
     Attempt("17", "rows shared out by a weaker code, or to one evaluator twice", "b",
         "rows, with one site", REFUSED, (_STEPS,
          "tests/secure/distances/test_steps.py::test_evaluators_in_another_order_*",)),
-    Attempt("17", "one hiding polynomial for several landmarks, panels or grids", "b",
+    Attempt("17", "one hiding polynomial for several landmarks, panels, grids or codes", "b",
         "distances in parts of the columns", REFUSED, (
          "tests/secure/distances/test_own_noise.py::test_each_answer_*",)),
+    Attempt("17", "rows in more segments than were announced, or unhidden ones", "b",
+        "distances over one site's column", REFUSED, (
+         "tests/secure/distances/test_refused.py::test_rows_have_as_many_segments_*",
+         "tests/secure/distances/test_refused.py::test_segments_are_hidden_*",)),
+    Attempt("17", "other clients announced than those of a sum", "b",
+        "one site's mean, exactly", REFUSED, (f"{_GATE}::test_a_client_takes_no_part_*",
+         f"{_MASKS}::test_vaults_are_of_clients_*",)),
     Attempt("18", "less noise than was announced, or in more shares", "b",
         "uncounted, nearly none", REFUSED, (_STEPS,
          "tests/federation/test_step_rules.py::test_what_is_not_as_announced_is_told",
