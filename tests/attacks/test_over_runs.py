@@ -80,10 +80,9 @@ def test_nobody_is_followed_by_a_label_that_is_used_again(consortium):
     with joined(consortium) as federation:
         federation.pseudonyms = Pseudonyms(LABEL)
         federation._contract = None  # by which it says what data it means
-        begin(federation)
-        append_samples(consortium.urls["a"], np.ones((1, 2)), ["new"])
-        with refused("pseudonyms"):
-            names_of(federation, 7)
+        with refused("start"):
+            begin(federation)
+    append_samples(consortium.urls["a"], np.ones((1, 2)), ["new"])
     with refused("pseudonyms"):
         names_under(consortium, LABEL, 7)
     second = names_under(consortium, "a3b1c2d4e5f6", 7)
