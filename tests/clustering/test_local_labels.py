@@ -98,7 +98,7 @@ def test_few_rows_have_few_neighbours():
     [
         (BLOBS[:3], {}, r"n above n_clusters = 3; got shape \(3, 2\)"),
         (BLOBS[:, 0], {}, r"got shape \(120,\)"),
-        (np.where(BLOBS > 4, np.inf, BLOBS), {}, "must be finite; [0-9]+ of 120 are not"),
+        (np.where(BLOBS > 4, np.inf, BLOBS), {}, "must be finite; some of 120 are not"),
         (BLOBS, {"metric": "angle"}, "must be one of 'auto', 'euclid', 'cosine'"),
     ],
 )

@@ -203,13 +203,13 @@ def test_a_row_at_the_bound_is_inside():
         quantise(X, ResidueSystem((251,), 1.0, 99))
 
 
-def test_rows_that_are_no_numbers_are_counted_and_those_outside_are_not():
+def test_neither_rows_that_are_no_numbers_nor_those_outside_are_counted():
     """Without a warning where their scaled values overflow.
 
-    Whoever chooses the radius would learn from counts how many rows lie beyond it.
+    Whoever chooses the radius, or prepares rows, would learn from counts how many lie beyond.
     """
     X = np.array([[np.nan, np.inf], [0.0, 1.0], [np.nan, 0.0]])
-    with pytest.raises(InvalidInput, match=r"^2 of 3 rows hold NaN"):
+    with pytest.raises(InvalidInput, match=r"^some of 3 rows hold NaN"):
         quantise(X, ResidueSystem((251,), 1.0, 99))
     said = set()
     for last in (1.0, 1e308):

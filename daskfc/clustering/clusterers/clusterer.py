@@ -194,9 +194,8 @@ class Clusterer(ABC):
                 f"got shape {points.shape}. Reshape it."
             )
         if not np.isfinite(points).all():
-            count = int((~np.isfinite(points)).any(axis=1).sum())
             raise InvalidInput(
-                f"pooled data for {self.name} must be finite; {count} of {len(points)} rows hold "
+                f"pooled data for {self.name} must be finite; some of {len(points)} rows hold "
                 f"NaN or infinity. Remove or impute them."
             )
         return points, self._checked_count(n_clusters, len(points), seed)

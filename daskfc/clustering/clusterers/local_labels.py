@@ -94,9 +94,8 @@ def _prepared(rows: ArrayLike, n_clusters: int, metric: str, seed: int) -> Float
             f"got shape {X.shape}. Lower n_clusters or add rows."
         )
     if not np.isfinite(X).all():
-        count = int((~np.isfinite(X)).any(axis=1).sum())
         raise InvalidInput(
-            f"rows for local labels must be finite; {count} of {len(X)} are not. "
+            f"rows for local labels must be finite; some of {len(X)} are not. "
             f"Remove or impute them."
         )
     if metric == "cosine" or (metric == "auto" and wants_cosine(X)):

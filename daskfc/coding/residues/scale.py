@@ -234,13 +234,12 @@ def _finest(primes: tuple[int, ...], scale: float, radius: float, n_features: in
 def quantise(X: Floats, system: ResidueSystem) -> Ints:
     """Return round(S x), (n, d), with 4 |x~|**2 <= B: no squared distance can exceed B.
 
-    Rows beyond the radius raise OverflowRefused, which does not count them, or whoever chooses the
-    radius would learn their number.
+    Rows beyond the radius raise OverflowRefused; neither they nor those that are no numbers are
+    counted, or whoever chooses the radius, or prepares the rows, would learn their number.
     """
     if not np.isfinite(X).all():
-        bad = int((~np.isfinite(X)).any(axis=1).sum())
         raise InvalidInput(
-            f"{bad} of {len(X)} rows hold NaN or infinite values; every value must be finite. "
+            f"some of {len(X)} rows hold NaN or infinite values; every value must be finite. "
             "Remove or fill those rows."
         )
     with np.errstate(over="ignore"):

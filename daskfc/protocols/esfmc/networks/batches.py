@@ -31,8 +31,7 @@ def _checked_rows(rows: ArrayLike, units: Units) -> NDArray[np.float32]:
         raise _refuse("rows", rule, got, "Give the view the networks were made for.")
     X = units.applied(given)
     if not np.isfinite(X).all():
-        count = int((~np.isfinite(X)).any(axis=1).sum())
-        raise _refuse("rows", "be finite", f"{count} that are not", "Remove or impute them.")
+        raise _refuse("rows", "be finite", "some that are not", "Remove or impute them.")
     return X
 
 

@@ -92,11 +92,10 @@ def row_eigengaps(B: ArrayLike, most: int) -> Floats:
 def _over_degrees(B: Floats) -> Floats:
     """Return Δ^(-1/2) B."""
     degrees = B @ B.sum(axis=0)  # (n,)
-    missing = int((degrees <= 0).sum())
-    if missing:
+    if (degrees <= 0).any():
         raise InvalidInput(
             f"the similarities of every sample must sum to more than 0 where all of them count; "
-            f"got {missing} of {len(B)} samples for which they do not. Keep only the nearest "
+            f"got some of {len(B)} samples for which they do not. Keep only the nearest "
             f"neighbours, or use more atoms or less noise."
         )
     return np.asarray(B / np.sqrt(degrees)[:, None])

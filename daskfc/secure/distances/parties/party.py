@@ -81,23 +81,20 @@ def described(
     seen: Seen = AS_THEY_ARE,
 ) -> SampleSummary:
     """Return the summary of samples as they are seen."""
-    radius2, grids, bad = 0.0, -1, 0
+    radius2, grids = 0.0, -1
     least, most = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for _, rows in data.blocks():
         rows = seen.rows(rows)
-        finite = np.isfinite(rows).all(axis=1)
-        bad += int(len(rows) - finite.sum())
-        rows = rows[finite]
+        if not np.isfinite(rows).all():  # no count: steps of the caller's own may make them so
+            raise InvalidInput(
+                f"the features of client {data.name!r} must be finite; some rows hold NaN or "
+                "infinity. Fill or drop these rows and build the store again."
+            )
         if len(rows):
             np.minimum(least, rows.min(axis=0), out=least)
             np.maximum(most, rows.max(axis=0), out=most)
             radius2 = max(radius2, float(np.einsum("ij,ij->i", rows, rows).max()))
             grids &= detect_grids(rows)
-    if bad:
-        raise InvalidInput(
-            f"the features of client {data.name!r} must be finite; {bad} rows hold NaN or "
-            "infinity. Fill or drop these rows and build the store again."
-        )
     if max_abs is not None and max(most.max(), -least.min()) > max_abs:
         raise OverflowRefused(
             f"the features of client {data.name!r} must lie within the declared max_abs={max_abs}; "
