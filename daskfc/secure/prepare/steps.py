@@ -27,16 +27,23 @@ from daskfc.stores.store.fitted_steps import FittedStep
 from daskfc.stores.store.prepared import PreparedStore, numbers_of, scale_of
 
 _DIGITS = 1e9  # ours: a square of a length is so many times its error
+MAGNITUDES = 4  # ours: by other steps or means, in a start; one for each step that is fitted
 _NOTHING = -1074  # for a column of zeros: the least power of two in float64
 
 
 @takes(so_far=no_weights)
 def column_magnitudes(
-    data: ClientStore, so_far: Sequence[FittedStep], means: FittedMeans | None
+    data: ClientStore,
+    so_far: Sequence[FittedStep],
+    means: FittedMeans | None,
+    site: SiteRules = FREE,
 ) -> ColumnMagnitudes:
     """Report the largest magnitude of each column, or of its distance from the mean."""
-    store = PreparedStore.of(data, so_far)
     shift = 0.0 if means is None else means.means
+    # each tells whether a value is above one of the caller's own, or of the server's
+    use = f"magnitudes of columns{' about means' * (means is not None)}"
+    site.once().hold_few(use, repr((so_far, np.asarray(shift).tolist())).encode(), MAGNITUDES)
+    store = PreparedStore.of(data, so_far)
     largest = np.zeros(store.n_features)
     for _, block in store.blocks():
         distances = np.abs(numbers_of(store, block) - shift)
