@@ -173,6 +173,16 @@ def test_no_shift_that_tells_samples_apart(gate, step):
         )
 
 
+def test_no_step_that_leaves_samples_no_numbers(gate):
+    """Those above a bound were made NaN, and an error told how many rows have one."""
+    step = {"step": "min-max", "low": [45.0, 0.0], "width": [5e-324, 1.0]}
+    one, asked = gate(policy=Policy()), RunRequest("OmniFC")
+    with refused("preparation"):
+        one.admit(settings(request=asked, preparation={"a": [step]}), None)
+    sound = {"a": [{**step, "width": [1.0, 1.0]}]}
+    one.admit(settings("t", request=asked, preparation=sound), None)
+
+
 @pytest.mark.parametrize("task", ["preparation", "profiles"])
 def test_tasks_that_look_at_samples_take_them_as_they_are(gate, task):
     told = {"a": [{"step": "standardise", "mean": [0.0, 0.0], "scale": [1.0, 1.0]}]}

@@ -16,6 +16,7 @@ from daskfc.errors import PolicyRefused, PrivacyError
 from daskfc.federation.identity.session_key import content_of_signed
 from daskfc.federation.party.options import PartyOptions, RunSettings
 from daskfc.federation.party.site_rules import UNNAMED
+from daskfc.federation.steps.rules import odd_numbers
 from daskfc.site import Policy, Refusal, RunRequest, SiteState
 from daskfc.site.request import COUNTED
 from daskfc.stores import ClientStore
@@ -213,6 +214,7 @@ class Gate:
         shifts = [one for one in steps if one["step"] == "jitter"]
         if any(set(one) != _SHIFT or not 0 <= one["share"] <= _LARGEST_SHARE for one in shifts):
             said.append("'jitter' would move samples by more than a tenth of a column's deviation.")
+        said += odd_numbers(steps)
         # a client that is prepared as no other is would be told apart in a sum over all
         if (
             not settings.is_prepared_alike

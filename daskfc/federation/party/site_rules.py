@@ -17,7 +17,7 @@ from daskfc.errors import ENDS_A_RUN, PolicyRefused, PrivacyError, ResourceRefus
 from daskfc.federation.party.once import OnceOnly
 from daskfc.federation.party.options import PartyOptions
 from daskfc.federation.party.process_memory import PROCESS_BYTES, fits
-from daskfc.federation.steps.rules import Announced, broken_rule
+from daskfc.federation.steps.rules import Announced, broken_rule, odd_numbers
 from daskfc.privacy import Accountant, GaussianEvent
 from daskfc.site import ANY_PART, BETWEEN_SITES, Policy, Refusal, SiteState, Smallest
 from daskfc.site.approved import Protocol, StepUse
@@ -159,6 +159,9 @@ class PartyRules(SiteRules):
         self._made: set[float] = set()
         self._free = self.policy == Policy.default(loopback=True)
         self.composes = self._free or not own
+        # beside noise a refusal would tell more of samples than the sum does
+        noised = self._method == "preparation" and self._parameters.get("noised") is True
+        self._looks = not (self.composes or noised)
         self._once = OnceOnly(
             scratch / f"once-{name.hexdigest()[:16]}" if scratch.is_dir() else None
         )
@@ -197,7 +200,7 @@ class PartyRules(SiteRules):
 
     def check_clips(self, store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> None:
         """Refuse a ``clip`` that leaves too few of a column's samples, by ``groups``."""
-        if self.composes or not any(step["step"] == "clip" for step in steps):
+        if not self._looks or not any(step["step"] == "clip" for step in steps):
             return
         from daskfc.stores.store.prepared import PreparedStore  # no time of the server's for zarr
 
@@ -216,7 +219,7 @@ class PartyRules(SiteRules):
     def check_listed(self, store: "ClientStore", steps: Sequence[Mapping[str, Any]]) -> None:
         """Refuse words of the submitter's own: a column of one sample's word has its sums alone."""
         at = next((i for i, step in enumerate(steps) if step["step"] == "categories"), None)
-        if self.composes or at is None:
+        if not self._looks or at is None:
             return
         from daskfc.stores.store.prepared import PreparedStore  # as above
 
@@ -412,6 +415,8 @@ class PartyRules(SiteRules):
 
     def _check_prepared(self, steps: Sequence[Mapping[str, Any]]) -> None:
         """Refuse samples that are prepared in many ways: what fails tells where they lie."""
+        for told in [] if self.composes else odd_numbers(steps):
+            self.refuse(Refusal("preparation", told))
         self._once.hold_few("ways to prepare samples", repr(steps).encode(), _PREPARED)
         for place, step in enumerate(steps):
             if step["step"] in _REFUSING:

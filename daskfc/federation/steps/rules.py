@@ -8,7 +8,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,7 +16,12 @@ import numpy as np
 
 from daskfc.errors import PrivacyError
 
+NARROWEST = 1e-150
+"""The least number that a submitter's own steps may divide a column by; its square is one, too."""
+
 _PLAIN = (bool, int, float, str)
+_NUMBERS = ("mean", "low", "high", "center", "fill", "idf", "components", "height", "lengths")
+_DIVISORS = ("scale", "width")
 _Step = TypeVar("_Step", bound=Callable[..., Any])
 
 
@@ -126,6 +131,26 @@ own_label = Rule(
     "the label of the run's pseudonyms", lambda label, asked: label == asked.pseudonyms.get("label")
 )
 """One key under two labels would give a sample the same digest in two runs."""
+
+
+def odd_numbers(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say which numbers of a preparation's steps could leave samples that are no numbers."""
+    return [
+        f"{name!r} of the step {step['step']!r} is not finite, or divides by nearly 0."
+        for step in steps
+        for name in (*_NUMBERS, *_DIVISORS)
+        if step.get(name) is not None
+        and not _are_sound(step[name], NARROWEST if name in _DIVISORS else 0.0)
+    ]
+
+
+def _are_sound(given: Any, least: float) -> bool:
+    try:
+        listed = list(given.values()) if isinstance(given, Mapping) else given
+        told = np.asarray(listed, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return bool((np.isfinite(told) & (np.abs(told) >= least)).all())
 
 
 def broken_rule(
