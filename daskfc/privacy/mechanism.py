@@ -15,10 +15,12 @@ from daskfc.privacy.ranges import check
 REACH_OF_NOISE = 8.3
 """How many standard deviations a number of `normal_deviates` has at most."""
 
+MOST_BESIDE_NOISE = 2.0**20
+"""The largest values beside noise, in standard deviations: its grid is still exact in float64."""
+
 _CHUNK = 1 << 17  # ours: a chunk of words and of numbers stays in a 2 MiB cache
 _SHRINK = 1.0 - 2.0**-44  # ours: more than rounding can add to the norm of 2**8 coordinates
 _GRID_BITS = 30  # ours: noise moves in steps of at most sigma / 2**30
-_LARGEST = 2.0**20  # in units of sigma: with the grid's bits still exact in float64
 
 
 class RandomWords(Protocol):
@@ -291,7 +293,7 @@ def add_gaussian_noise(
     exact = _finite(values, "the values to protect", None)
     grid = 2.0 ** (np.floor(np.log2(sigma)) - _GRID_BITS)
     steps: NDArray[Any] = exact / grid
-    if np.abs(exact).max() > _LARGEST * sigma:  # below it steps and their sums are exact
+    if np.abs(exact).max() > MOST_BESIDE_NOISE * sigma:  # below it steps and their sums are exact
         raise PrivacyError(
             "the values to protect must be at most 2**20 times the noise's sigma; some are not. "
             "Such noise hides nothing: clip the values, or raise sigma."

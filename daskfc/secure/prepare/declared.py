@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from daskfc.coding import SecretKey
-from daskfc.errors import InvalidInput
-from daskfc.federation.steps.rules import at_most_honest, takes
+from daskfc.errors import InvalidInput, PrivacyError
+from daskfc.federation.party.site_rules import FREE, SiteRules
+from daskfc.federation.steps.rules import NARROWEST, Rule, at_most_honest, takes
 from daskfc.privacy import (
     REACH_OF_NOISE,
     Noised,
@@ -24,6 +25,7 @@ from daskfc.privacy import (
     noise_multiplier,
     with_noise_share,
 )
+from daskfc.privacy.mechanism import MOST_BESIDE_NOISE
 from daskfc.secure.prepare.before import of_no_sample
 from daskfc.secure.prepare.messages import NoisyScales
 from daskfc.secure.prepare.steps import check_shape
@@ -57,7 +59,28 @@ class Declared:
 
     def bound(self, n_samples: int, n_shares: int) -> float:
         """Return a bound on the numbers in a client's noisy sums."""
-        return _SQUARES / 4.0 * n_samples + REACH_OF_NOISE * self.sigma / math.sqrt(n_shares)
+        return _largest(n_samples) + REACH_OF_NOISE * self.sigma / math.sqrt(n_shares)
+
+
+def _largest(n_samples: int) -> float:
+    """Return a bound on the numbers in a client's sums before noise."""
+    return _SQUARES / 4.0 * n_samples
+
+
+def _is_sound(declared: object, _: object) -> bool:
+    if not isinstance(declared, Declared):
+        return False
+    low, high = declared.low, declared.high
+    return (
+        all(isinstance(one, float) for one in (*low, *high, declared.multiplier))
+        and 0 < declared.multiplier < math.inf
+        and 0 < len(low) == len(high)
+        and all(NARROWEST <= b - a < math.inf for a, b in zip(low, high, strict=True))
+    )
+
+
+_SOUND = Rule("finite ranges, each with 'low' below 'high', and a multiplier above 0", _is_sound)
+"""By ranges of no width, or no numbers, a refusal would tell of values."""
 
 
 def declared_width(
@@ -66,9 +89,11 @@ def declared_width(
     """Return each column's declared low and the width of its range; refuse bad ranges."""
     low, high = (_by_column(params[key], columns, key) for key in ("low", "high"))
     width = tuple(above - below for below, above in zip(low, high, strict=True))
-    if empty := [name for name, wide in zip(columns, width, strict=True) if wide <= 0]:
+    pairs = zip(columns, width, strict=True)
+    if odd := [name for name, wide in pairs if not NARROWEST <= wide < math.inf]:
         raise InvalidInput(
-            f"the declared range of column {empty[0]!r} must have 'low' below 'high'. Correct it."
+            f"the declared range of column {odd[0]!r} must have 'low' below 'high', by "
+            f"{NARROWEST} at least, and a finite width. Correct it."
         )
     return low, width
 
@@ -84,27 +109,40 @@ def _by_column(given: Any, columns: Sequence[str], key: str) -> tuple[float, ...
     return tuple(float(given[name]) for name in columns)
 
 
-@takes(n_shares=at_most_honest, so_far=of_no_sample)
+@takes(n_shares=at_most_honest, so_far=of_no_sample, declared=_SOUND)
 def noisy_moments(
     data: ClientStore,
     so_far: Sequence[FittedStep],
     declared: Declared,
     n_shares: int,
     durable_secret: SecretKey,
+    site: SiteRules = FREE,
 ) -> Noised:
     """Return sums of v and 3 v², (2, column), with the client's share of the noise."""
     store = PreparedStore.of(data, so_far)
     low, width = np.array(declared.low), np.subtract(declared.high, declared.low)
-    found = np.zeros((2, store.n_features))
-    for _, block in store.blocks():
-        v = np.clip((numbers_of(store, block) - low) / width, 0.0, 1.0) - 0.5
-        found += v.sum(axis=0), _SQUARES * np.square(v).sum(axis=0)
+    sigma, sensitivity = declared.sigma, math.sqrt(store.n_features)
     inputs = input_digest(data.digest, repr(so_far), low, width, n_shares)
-    label = noise_label("preparation: standardise", sigma=declared.sigma, clip=1.0, inputs=inputs)
+    # before any value is read: what fails from here on may tell of values
+    label = noise_label("preparation: standardise", sigma=sigma, clip=1.0, inputs=inputs)
+    site.release(sigma / sensitivity, " ".join(map(str, label)))
+    if _largest(store.n_samples) > MOST_BESIDE_NOISE * sigma / math.sqrt(n_shares):
+        raise PrivacyError(
+            f"the noise of a preparation must hide the sums of client {data.name!r} whatever its "
+            "values are; it has too many samples for so little noise. Nothing was sent; lower "
+            "'epsilon'."
+        )
+    found = np.zeros((2, store.n_features))
+    with np.errstate(all="ignore"):  # whatever steps of the caller's own leave is in the range
+        for start in range(0, store.n_samples, store.chunk_rows):
+            rows = store.rows_of_any_size(start, min(start + store.chunk_rows, store.n_samples))
+            v = np.clip((numbers_of(store, rows) - low) / width, 0.0, 1.0) - 0.5
+            v = np.nan_to_num(v)
+            found += v.sum(axis=0), _SQUARES * np.square(v).sum(axis=0)
     return with_noise_share(
         found,
-        sigma=declared.sigma,
-        sensitivity=math.sqrt(store.n_features),
+        sigma=sigma,
+        sensitivity=sensitivity,
         n_shares=n_shares,
         stream=durable_secret.derive(*label).stream(),  # a repetition is no second release
     )

@@ -19,7 +19,7 @@ from daskfc.metrics import ari
 from daskfc.runs.execution.choice import _before_smoothing
 from daskfc.secure.prepare import PreparationWarning
 from daskfc.secure.prepare import steps as steps_
-from daskfc.secure.prepare.declared import noisy_moments
+from daskfc.secure.prepare.declared import Declared, noisy_moments
 from daskfc.secure.sums import Total
 from daskfc.site import Smallest
 from daskfc.stores import ClientStore, write_store
@@ -148,7 +148,8 @@ def test_labels_over_columns_are_those_of_the_pooled_graph(over_columns, tmp_pat
     ],
 )
 def test_what_a_site_prepares_before_a_sum(step, so_far, allowed):
-    given = {"so_far": so_far, **({"n_shares": 1} if step is noisy_moments else {})}
+    noised = {"n_shares": 1, "declared": Declared((0.0,), (1.0,), 1.0)}
+    given = {"so_far": so_far, **(noised if step is noisy_moments else {})}
     assert (broken_rule(step, given, Announced(clients=("a", "b"))) is None) == allowed
 
 
