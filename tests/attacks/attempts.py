@@ -29,6 +29,7 @@ _OVER = "tests/attacks/test_over_runs.py"
 _STEPS = "tests/federation/test_approved_steps.py"
 _NAMES = "tests/attacks/test_names.py"
 _MIXED = "tests/attacks/test_mixed_steps.py"
+_FEW = "tests/secure/prepare/test_few.py"
 _SHARES = "tests/protocols/omnifc/test_on_shares.py"
 _OF_SHARES = "tests/secure/three_parties/test_steps.py"
 _ROWS = "tests/secure/distances/test_steps.py"
@@ -361,6 +362,10 @@ ATTEMPTS = (
     Attempt("25", "the sum of a column of one value, told by a step for other sums",
         "b", "the value", REFUSED,
         (f"{_MIXED}::test_sums_of_columns_*",)),
+    Attempt("25", "ranges of one search for quantiles, with columns or counts of another",
+        "b", "the largest value, to 1e-12", REFUSED,
+        (f"{_FEW}::test_ranges_serve_the_*", f"{_FEW}::test_two_preparations_*",
+         f"{_FEW}::test_counts_of_few_*")),
     Attempt("25", "the ledger of a run, by its id in a run of one's own",
         "b", "not tried", REFUSED,
         ("tests/site/test_state.py::test_a_start_is_used_once",)),

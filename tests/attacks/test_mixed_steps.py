@@ -48,7 +48,7 @@ BOUND = 2.0**18  # of all sums of squares of ROWS
 def test_what_a_party_sends_is_not_made_by_the_submitter():
     """Ranges of its own told how many samples have which value; keys of its own, whose ids."""
     made = {
-        histograms: ("preparation", "ranges", NarrowedRanges(np.zeros((2, 3), np.uint64), 56)),
+        histograms: ("preparation", "ranges", NarrowedRanges(*np.zeros((2, 2, 3), np.uint64), 0)),
         cluster_sums: ("profiles", "withheld", WithheldCells(np.zeros((2, 2), np.uint8))),
         measure: ("kCAGC", "nodes", Intersections(np.arange(3), np.ones(3))),
         digest_key: ("OmniFC", "offer", {"a": KeyOffer(np.zeros(32, np.uint8))}),

@@ -113,10 +113,14 @@ class NarrowedRanges(
     route="server → client",
     reveals="in which range of values the wanted quantiles of each column lie, ever narrower",
 ):
-    """Ranges of the samples at the wanted ranks: the first bits of their sortable numbers."""
+    """First and last sortable number of the ranges of the samples at the wanted ranks.
 
-    prefixes: np.ndarray = array("column", "rank", dtype="uint64")
-    bits: int
+    1 and 0 where a search has ended. `mark` stands for the columns and their preparation.
+    """
+
+    low: np.ndarray = array("column", "rank", dtype="uint64")
+    high: np.ndarray = array("column", "rank", dtype="uint64")
+    mark: int
 
 
 class FittedQuantiles(

@@ -34,10 +34,22 @@ class ColumnMoments:
     def _summed(
         self, step: Callable[..., Any], *means: Sent[FittedMeans]
     ) -> tuple[Local[Total], Local[CommonMagnitudes], Self]:
-        federation, given = self.federation, (self.so_far, *(means or (None,)))
-        asked = federation.ask(steps.column_magnitudes, *given, clients=self.clients)
-        arrived = self.sums.arrived(asked)
-        largest, those = federation.on_server(steps.common_magnitudes, arrived), tuple(arrived)
-        told = federation.tell(largest, clients=those)
-        parts = federation.on_clients(step, self.so_far, *means, told, clients=those)
+        largest, told, those = magnitudes(
+            self.federation, self.sums, self.so_far, self.clients, *means
+        )
+        parts = self.federation.on_clients(step, self.so_far, *means, told, clients=those)
         return self.sums.sum(parts), largest, replace(self, clients=those)
+
+
+def magnitudes(
+    federation: Federation,
+    summing: Aggregation,
+    so_far: Sequence[FittedStep],
+    clients: tuple[str, ...],
+    *means: Sent[FittedMeans],
+) -> tuple[Local[CommonMagnitudes], Sent[CommonMagnitudes], tuple[str, ...]]:
+    """Return columns' magnitudes, at the server and as told, and the clients there in time."""
+    asked = federation.ask(steps.column_magnitudes, so_far, *(means or (None,)), clients=clients)
+    arrived = summing.arrived(asked)
+    largest, those = federation.on_server(steps.common_magnitudes, arrived), tuple(arrived)
+    return largest, federation.tell(largest, clients=those), those

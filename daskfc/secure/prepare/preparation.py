@@ -168,7 +168,7 @@ class Prepare(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     last bits; components are those of `PCA` as far as variances differ.
 
     Cost: two rounds and 2 d numbers per client for a mean, as many for deviations, d² for
-    directions; eight rounds of 512 d numbers for each quantile; for words 32,768 numbers per
+    directions; eight rounds of 682 d numbers for each quantile; for words 32,768 numbers per
     column.
 
     References
