@@ -165,7 +165,8 @@ class Prepare(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Error: values are those of scikit-learn's `StandardScaler`, `MinMaxScaler`, `RobustScaler` and
     `SimpleImputer` on the pooled samples to 1e-9 of a column's largest magnitude, quantiles to the
-    last bits; components are those of `PCA` as far as variances differ.
+    last bits where sums of single samples are told (`Federation.smallest`), else to a range of as
+    many as are; components are those of `PCA` as far as variances differ.
 
     Cost: two rounds and 2 d numbers per client for a mean, as many for deviations, d² for
     directions; eight rounds of 682 d numbers for each quantile; for words 32,768 numbers per
