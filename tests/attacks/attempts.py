@@ -244,6 +244,7 @@ ATTEMPTS = (
     Attempt("20", "groups of one sample, of pairs, of one client; words of one sample", "b",
         "all rows", REFUSED, (f"{_GROUPS}::test_sums_of_pairs_*", f"{_GROUPS}::test_words_*",
          "tests/secure/profiles/test_profile.py::test_the_server_describes_no_*",
+         "tests/secure/profiles/test_words_and_gaps.py::test_cells_of_few_values_*",
          "tests/secure/prepare/test_few.py")),
     Attempt("20", "profiles of two groupings that differ by a sample", "b",
         "the sample", REFUSED, (f"{_GROUPS}::test_a_second_grouping_*",)),

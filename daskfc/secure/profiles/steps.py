@@ -92,6 +92,12 @@ def _told(
     site: SiteRules,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield blocks of groups, of values, NaN if withheld, and of these with 0 for words."""
+    if withheld is None and data.missing:  # a site that may lack values sums no cell of few
+        raise PrivacyError(
+            f"profiles of samples that may lack values, as those of client {data.name!r}, must be "
+            "told which cells have too few; they were not. Nothing is sent; ask by "
+            "daskfc.secure.profiles."
+        )
     store = PreparedStore.of(data, [{"step": "categories", "words": words}])
     if withheld is not None:
         k = len(withheld.why)

@@ -9,14 +9,15 @@ import xarray as xr
 
 import daskfc
 from daskfc import Prepare
-from daskfc.errors import InvalidInput
+from daskfc.errors import InvalidInput, PrivacyError
 from daskfc.federation import Federation
 from daskfc.runs import plan
 from daskfc.secure.prepare import PreparationWarning
+from daskfc.secure.prepare.messages import CommonMagnitudes
 from daskfc.secure.prepare.steps import common_magnitudes
 from daskfc.secure.profiles import Profile, steps, withheld_cells
 from daskfc.secure.profiles.groups import BY_DIFFERENCE, TOO_FEW
-from daskfc.secure.profiles.messages import WithheldCells
+from daskfc.secure.profiles.messages import ClusterMeans, WithheldCells
 from daskfc.secure.sums import Total
 from daskfc.stores import ClientStore, write_store
 
@@ -261,6 +262,23 @@ def test_no_message_depends_on_what_is_withheld(tmp_path):
     for one, two in zip(*told, strict=True):
         np.testing.assert_array_equal(one, two)
     assert np.isnan(told[0][2][1, 0])
+
+
+def test_cells_of_few_values_are_not_summed_though_nobody_asks_which(tmp_path):
+    """Whoever left `withheld` out was told the only value of a client, and sums of two."""
+    rows = np.array([[1.0, np.nan], [2.0, 123.456], [3.0, np.nan]])
+    url = str(tmp_path / "a.zarr")
+    write_store(url, "a", rows, list("pqr"), None, dtype="float64", missing="keep")
+    groups, powers = np.array([0, 0, 0], dtype=np.int32), CommonMagnitudes(np.ones(2))
+    means = ClusterMeans(np.zeros((1, 2)))
+    store, told = ClientStore.open(url), (groups, {}, None)
+    for ask in (
+        lambda: steps.cluster_magnitudes(store, *told, None),
+        lambda: steps.cluster_sums(store, *told, powers, n_groups=1),
+        lambda: steps.cluster_squares(store, *told, means, powers),
+    ):
+        with pytest.raises(PrivacyError, match="which cells have too few"):
+            ask()
 
 
 def test_counts_up_to_the_smallest_say_whether_enough_are_left():
