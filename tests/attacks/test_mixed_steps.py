@@ -24,7 +24,7 @@ from daskfc.federation.steps.uses import identity, uses_of
 from daskfc.protocols.fk_kmeans.messages import Eigenpairs
 from daskfc.protocols.fk_kmeans.party import iterate
 from daskfc.protocols.kcagc.messages import Intersections
-from daskfc.protocols.kcagc.party import measure
+from daskfc.protocols.kcagc.party import nodes_of
 from daskfc.protocols.omnifc.clusters import cluster
 from daskfc.secure.kmeans import KMeansPlan, coreset
 from daskfc.secure.kmeans import on_sums as sums
@@ -50,7 +50,7 @@ def test_what_a_party_sends_is_not_made_by_the_submitter():
     made = {
         histograms: ("preparation", "ranges", NarrowedRanges(*np.zeros((2, 2, 3), np.uint64), 0)),
         cluster_sums: ("profiles", "withheld", WithheldCells(np.zeros((2, 2), np.uint8))),
-        measure: ("kCAGC", "nodes", Intersections(np.arange(3), np.ones(3))),
+        nodes_of: ("kCAGC", "nodes", Intersections(np.arange(3), np.ones(3))),
         digest_key: ("OmniFC", "offer", {"a": KeyOffer(np.zeros(32, np.uint8))}),
         iterate: (
             "FederatedKernelKMeans",

@@ -118,6 +118,11 @@ some_clients = Rule(
 """Of those among whom a secret is shared, or an array hidden: who is two of them is two that may
 collude."""
 
+at_most_clients = Rule(
+    "at most the number of the run's clients", lambda n, asked: n <= len(asked.clients)
+)
+"""Of how many clients make parts together: of more there may be more."""
+
 by_message = Rule("None, unless a message tells it", lambda value, asked: value is None)
 """Of a point that samples are seen from: who may choose it learns by refusals where they lie."""
 

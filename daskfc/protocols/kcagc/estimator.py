@@ -282,7 +282,7 @@ class KCAGC(FederatedClusterer):
                 state = federation.on_server(server.begin_on_samples, n_samples, settings, rank)
                 n_seeds = 1 + self.n_clusters if rank is None else 0  # 1: the mean of all samples
                 how = ("clustering", n_seeds, rank)
-                state = self._cluster(federation, sums, rows, None, state, *how)
+                state = self._cluster(federation, sums, rows, state, *how)
                 found = federation.on_server(server.labels_of, state, None)
         else:
             found = self._optimised(federation, sums, rows)
@@ -378,7 +378,7 @@ class KCAGC(FederatedClusterer):
             with self._stage(federation, "refining"):
                 settings = self._settings(self.n_clusters, 1, self.n_refine)
                 state = federation.on_server(server.start_from, labels, settings)
-                state = self._cluster(federation, sums, rows, None, state, "refining")
+                state = self._cluster(federation, sums, rows, state, "refining")
                 labels = federation.on_server(server.labels_of, state, None)
         assert isinstance(labels, Local)  # of two participants or more
         return labels
@@ -415,8 +415,9 @@ class KCAGC(FederatedClusterer):
         """Cluster virtual nodes in the columns of some participants; return samples' labels."""
         clients = sums.clients
         told = federation.tell(nodes, clients=clients)
+        among = (self.variant, self._n_local(), len(federation.clients))
         virtual = federation.on_clients(
-            party.nodes_of, rows, told, clusters, self.virtual_node, clients=clients
+            party.nodes_of, rows, told, clusters, self.virtual_node, *among, clients=clients
         )
         settings = self._settings(n_clusters, self.n_init, self.max_iter)
         fewer = n_clusters != self.n_clusters
@@ -424,7 +425,7 @@ class KCAGC(FederatedClusterer):
         state = federation.on_server(server.begin_on_nodes, nodes, settings, rank, fewer=fewer)
         n_seeds = 0 if fewer or rank is not None else n_clusters
         how = ("clustering", n_seeds, rank)
-        state = self._cluster(federation, sums, virtual, told, state, *how)
+        state = self._cluster(federation, sums, virtual, state, *how, of_samples=False)
         return federation.on_server(server.labels_of, state, nodes)
 
     def _n_local(self) -> int:
@@ -435,11 +436,11 @@ class KCAGC(FederatedClusterer):
         federation: Federation,
         sums: _Sum,
         rows: PerClient[Local],
-        nodes: Sent[Intersections] | None,
         state: Local,
         stage: str,
         n_seeds: int = 0,
         rank: int | None = None,
+        of_samples: bool = True,
     ) -> Local:
         """Run weighted k-means, a secure sum a step; no round waits for the last one's report."""
         clients = sums.clients
@@ -452,7 +453,7 @@ class KCAGC(FederatedClusterer):
         report: LloydProgress | None = None
         for step in itertools.count(1):
             request = federation.tell(server.next_measure, state, clients=clients)
-            parts = federation.inline(party.measure, rows, request, nodes, *asked, clients=clients)
+            parts = federation.inline(party.measure, rows, request, *asked, clients=clients)
             total = sums.sum(parts, max_abs=_LARGEST_DISTANCE)
             state = self._seen = federation.on_server(server.take_sum, state, total)
             if step <= n_seeds:
@@ -464,7 +465,7 @@ class KCAGC(FederatedClusterer):
             if report is not None and report.done:
                 break
         assert report is not None
-        self._note_placed(federation, clients, stage, nodes is None, report, rank)
+        self._note_placed(federation, clients, stage, of_samples, report, rank)
         self.n_rounds_ += report.n_rounds
         self.n_secure_sums_ += report.n_sums
         self.n_secure_scalars_ += report.n_scalars

@@ -11,7 +11,7 @@ from daskfc.clustering import GraphOperator
 from daskfc.errors import InvalidInput, OverflowRefused, PrivacyError
 from daskfc.federation.methods.samples import ClientLabels
 from daskfc.federation.party.site_rules import FREE, SiteRules
-from daskfc.federation.steps.rules import as_announced, made_of, takes
+from daskfc.federation.steps.rules import as_announced, at_most_clients, made_of, takes
 from daskfc.linalg import divide_rows, singular_coordinates, squared_row_norms
 from daskfc.linalg.graph_filter import FilterKind
 from daskfc.linalg.local_basis import Basis
@@ -51,6 +51,14 @@ class Projection:
     basis: str
     filter_order: int
     graph_filter: FilterKind
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Virtual nodes in the participant's columns (v, w), and the numbers of their samples (v,)."""
+
+    rows: Floats
+    sizes: Floats
 
 
 def filtered_columns(data: ClientStore, projection: Projection) -> Floats:
@@ -153,12 +161,53 @@ def cluster_locally(
     return LocalClusters(labels.astype(np.int32))
 
 
+@takes(
+    variant=as_announced("variant"),
+    n_local_clusters=as_announced("n_local_clusters", "n_clusters"),
+    n_clients=at_most_clients,
+)
 def nodes_of(
-    rows: Floats, nodes: Intersections, clusters: LocalClusters | None, virtual_node: VirtualNode
-) -> Floats:
-    """Return the participant's columns of the virtual nodes (Protocol 3, line 16)."""
-    labels = clusters.labels if clusters is not None and virtual_node == "local-centre" else None
-    return virtual_nodes(rows, nodes.ids.astype(np.int64), kind=virtual_node, labels=labels)
+    rows: Floats,
+    nodes: Intersections,
+    clusters: LocalClusters | None,
+    virtual_node: VirtualNode,
+    variant: str,
+    n_local_clusters: int,
+    n_clients: int,
+    party: str,
+    site: SiteRules = FREE,
+) -> Nodes:
+    """Return the participant's columns of the virtual nodes (Protocol 3, line 16).
+
+    Raise PrivacyError for nodes that no intersections can be: of several own local clusters, or
+    more in one than others' clusters make; in a tree, for more than two partitions make.
+    """
+    ids, own = nodes.ids.astype(np.int64), None if clusters is None else clusters.labels
+    most, what = n_local_clusters ** (n_clients - 1), "each own local cluster"
+    if variant == "tree":  # above its leaves clusters are of several participants
+        own, most, what = np.zeros(len(rows), dtype=np.int64), n_local_clusters**2, "all samples"
+    if own is None or not _refine(ids, nodes.sizes, own, most):
+        raise PrivacyError(
+            f"the virtual nodes that participant {party!r} is told must divide {what} into at most "
+            f"{most}, and have their sizes; they do not. Nothing was measured; ask who runs the "
+            "server."
+        )
+    if variant != "tree":
+        site.hold_one("division into virtual nodes", "", ids.tobytes())
+    labels = own if virtual_node == "local-centre" else None
+    return Nodes(virtual_nodes(rows, ids, kind=virtual_node, labels=labels), nodes.sizes)
+
+
+def _refine(ids: np.ndarray, sizes: np.ndarray, own: np.ndarray, most: int) -> bool:
+    """Return whether ids of such sizes divide each of `own` >= 0 into `most` parts at most."""
+    n = len(own)
+    if len(ids) != n or own.min(initial=0) < 0 or not ((ids >= 0) & (ids < n)).all():
+        return False
+    if not np.array_equal(np.bincount(ids), sizes) or not sizes.all():
+        return False
+    of = np.empty(len(sizes), dtype=np.int64)
+    of[ids] = own
+    return bool((of[ids] == own).all() and np.bincount(of).max(initial=0) <= most)
 
 
 @takes(
@@ -167,9 +216,8 @@ def nodes_of(
     n_refine=as_announced("n_refine"),
 )
 def measure(
-    rows: Floats,
+    rows: Floats | Nodes,
     request: Measure,
-    nodes: Intersections | None,
     distances: str,
     variant: str,
     n_refine: int,
@@ -179,21 +227,23 @@ def measure(
     Raise PrivacyError for distances that the run did not announce: of samples where virtual nodes
     are clustered without refinement, or to centres where landmarks were announced.
     """
+    if isinstance(rows, Nodes):
+        what, weights, rows = "virtual nodes", rows.sizes, rows.rows
+    else:
+        what, weights = "samples", np.ones(len(rows))
     if not request.nodes.size and not request.labels.size:
         return np.empty((len(rows), 0))
     to_means = bool(request.labels.size)
-    if nodes is None and variant != "basic":
+    if what == "samples" and variant != "basic":
         said = to_means and n_refine > 0
     else:
         said = not (to_means and distances == "landmarks")
-    if not said or (nodes is not None and len(nodes.sizes) != len(rows)):
-        what = "samples" if nodes is None or len(nodes.sizes) != len(rows) else "virtual nodes"
+    if not said:
         raise PrivacyError(
             f"distances of {what} to {'centres' if to_means else 'single ones'} are not in a run "
             f"that was announced with variant={variant!r}, distances={distances!r} and "
             f"n_refine={n_refine}. Nothing was sent; announce what is asked for."
         )
-    weights = np.ones(len(rows)) if nodes is None else nodes.sizes
     wanted = (
         CentresAtNodes(request.nodes)
         if request.nodes.size

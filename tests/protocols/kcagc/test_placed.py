@@ -5,9 +5,10 @@ import pytest
 
 from daskfc.errors import PrivacyError, PrivacyWarning
 from daskfc.federation import Federation
+from daskfc.federation.party.site_rules import FREE
 from daskfc.protocols import KCAGC
 from daskfc.protocols.kcagc import party
-from daskfc.protocols.kcagc.messages import Intersections, Measure
+from daskfc.protocols.kcagc.messages import Intersections, LocalClusters, Measure
 from daskfc.runs import plan
 from daskfc.stores import write_store
 
@@ -68,7 +69,7 @@ def test_a_plan_says_it_before(urls):
 
 
 ROWS = np.arange(8.0).reshape(4, 2)
-NODES = Intersections(np.array([0, 0, 1, 1], dtype=np.int32), np.array([2.0, 2.0]))
+NODES = party.Nodes(ROWS[:2], np.array([2.0, 2.0]))
 NO_LABELS = np.empty((0, 0), dtype=np.int32), np.empty((0, 0), dtype=np.uint8)
 NO_NODES = np.empty((0, 0), dtype=np.int64)
 
@@ -86,24 +87,75 @@ NOTHING = Measure(2, NO_NODES, *NO_LABELS)
 
 
 @pytest.mark.parametrize(
-    ("rows", "request_", "nodes", "announced", "fine"),
+    ("rows", "request_", "announced", "fine"),
     [
-        (ROWS[:2], to_rows(0, 1), NODES, ("landmarks", "optimised", 0), True),
-        (ROWS[:2], to_means(2), NODES, ("landmarks", "optimised", 1), False),
-        (ROWS[:2], to_means(2), NODES, ("centres", "tree", 0), True),
-        (ROWS, to_rows(0, 1), NODES, ("auto", "optimised", 1), False),  # samples said to be nodes
-        (ROWS, to_means(4), None, ("landmarks", "optimised", 1), True),
-        (ROWS, to_means(4), None, ("auto", "optimised", 0), False),
-        (ROWS, to_rows(0, 1), None, ("auto", "tree", 1), False),
-        (ROWS, NOTHING, None, ("auto", "tree", 1), True),
-        (ROWS, to_rows(0, 1), None, ("landmarks", "basic", 1), True),
-        (ROWS, to_means(4), None, ("landmarks", "basic", 1), False),
-        (ROWS, to_means(4), None, ("centres", "basic", 0), True),
+        (NODES, to_rows(0, 1), ("landmarks", "optimised", 0), True),
+        (NODES, to_means(2), ("landmarks", "optimised", 1), False),
+        (NODES, to_means(2), ("centres", "tree", 0), True),
+        (ROWS, to_means(4), ("landmarks", "optimised", 1), True),
+        (ROWS, to_means(4), ("auto", "optimised", 0), False),
+        (ROWS, to_rows(0, 1), ("auto", "tree", 1), False),
+        (ROWS, NOTHING, ("auto", "tree", 1), True),
+        (ROWS, to_rows(0, 1), ("landmarks", "basic", 1), True),
+        (ROWS, to_means(4), ("landmarks", "basic", 1), False),
+        (ROWS, to_means(4), ("centres", "basic", 0), True),
     ],
 )
-def test_what_was_not_announced_is_not_measured(rows, request_, nodes, announced, fine):
+def test_what_was_not_announced_is_not_measured(rows, request_, announced, fine):
     if fine:
-        assert len(party.measure(rows, request_, nodes, *announced)) == len(rows)
+        n = len(getattr(rows, "rows", rows))
+        assert len(party.measure(rows, request_, *announced)) == n
         return
     with pytest.raises(PrivacyError, match="not in a run that was announced with variant="):
-        party.measure(rows, request_, nodes, *announced)
+        party.measure(rows, request_, *announced)
+
+
+def told(*ids, sizes=None):
+    ids = np.array(ids, dtype=np.int32)
+    return Intersections(ids, np.bincount(np.abs(ids)) * 1.0 if sizes is None else np.array(sizes))
+
+
+OWN = LocalClusters(np.array([0, 0, 0, 1, 1, 1], dtype=np.int32))
+HALVES, SINGLES = told(0, 0, 1, 2, 2, 3), told(*range(6))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "own", "variant", "n_clients", "fine"),
+    [
+        (HALVES, OWN, "optimised", 2, True),  # two local clusters each
+        (SINGLES, OWN, "optimised", 2, False),
+        (SINGLES, OWN, "optimised", 3, True),
+        (told(0, 0, 1, 1, 2, 2), OWN, "optimised", 2, False),  # one of both own clusters
+        (told(0, 0, 1, 2, 2, 3, sizes=[2.0, 1.0, 9.0, 1.0]), OWN, "optimised", 2, False),
+        (told(0, 0, 1, 2, 2), OWN, "optimised", 2, False),
+        (told(0, 0, 9, 2, 2, 3), OWN, "optimised", 2, False),
+        (told(0, 0, -1, 2, 2, 3), OWN, "optimised", 2, False),
+        (HALVES, None, "optimised", 2, False),
+        (told(0, 1, 2, 3, 3, 3), None, "tree", 3, True),
+        (told(0, 1, 2, 3, 4, 4), None, "tree", 3, False),  # more than of two partitions
+    ],
+)
+def test_only_intersections_with_the_own_clusters_are_virtual_nodes(
+    nodes, own, variant, n_clients, fine
+):
+    """A server that named each sample a node was told distances of single ones."""
+    rows = np.arange(12.0).reshape(6, 2)
+    given = (rows, nodes, own, "intersection", variant, 2, n_clients, "a")
+    if fine:
+        found = party.nodes_of(*given)
+        assert len(found.rows) == len(found.sizes) == len(nodes.sizes)
+        return
+    with pytest.raises(
+        PrivacyError, match="virtual nodes that participant 'a' is told must divide"
+    ):
+        party.nodes_of(*given)
+
+
+def test_a_start_has_one_division_into_virtual_nodes():
+    """Means over two that differ by a sample told it."""
+    rows, rules = np.arange(12.0).reshape(6, 2), FREE.once()
+    given = (OWN, "intersection", "optimised", 2, 2, "a", rules)
+    party.nodes_of(rows, HALVES, *given)
+    party.nodes_of(rows, HALVES, *given)  # a step that Dask repeats
+    with pytest.raises(PrivacyError, match="a start has one division into virtual nodes"):
+        party.nodes_of(rows, told(0, 1, 1, 2, 2, 3), *given)
