@@ -36,15 +36,21 @@ class FeatureSettings:
         """Whether |φ(x)|² ≤ 2 for every sample."""
         return Kernel(self.kernel, 1.0, self.degree).is_stationary
 
-    def seen(self, rows: Floats, plan: FeaturePlan, client: str) -> Floats:
+    def seen(
+        self, rows: Floats, plan: FeaturePlan, client: str, *, are_new: bool = False
+    ) -> Floats:
         """Return rows relative to the plan's centre; refuse rows too far from it for the width."""
         seen = plan.seen(rows)
         far = float(np.abs(seen).max(initial=0.0))
         if self.has_bounded_norm and far * np.finfo(np.float64).eps > _ROUNDED * plan.width:
+            whose, place = "samples", "the origin"
+            way = "Leave 'kernel_width' out, so that they are seen from their mean, or give "
+            way += "'prepare: [standardise]'."
+            if are_new:
+                whose, place, way = "new samples", "those of the fit", "Leave farther ones out."
             raise InvalidInput(
-                f"the samples of client {client!r} must not lie so far from the origin, beside the "
-                "kernel's width, that rounding hides how they differ. Leave 'kernel_width' out, so "
-                "that they are seen from their mean, or give 'prepare: [standardise]'."
+                f"the {whose} of client {client!r} must not lie so far from {place}, beside the "
+                f"kernel's width, that rounding hides how they differ. {way}"
             )
         return seen
 

@@ -124,7 +124,7 @@ def labelled_new(
     ]
     labels = np.empty(new.n_samples, dtype=np.int64)
     for start, rows in new.blocks(block_rows(new.n_features, settings.n_features)):
-        seen = settings.seen(rows, plan, new.name)
+        seen = settings.seen(rows, plan, new.name, are_new=True)
         H: Floats | float = 0.0
         for draw, weight in zip(draws, weights, strict=True):
             H = H + draw.of(seen) @ weight

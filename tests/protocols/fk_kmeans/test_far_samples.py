@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from daskfc.errors import PartyError
+from daskfc.errors import InvalidInput, PartyError
 from daskfc.federation import Federation
 from daskfc.protocols import FederatedKernelKMeans
+from daskfc.protocols.fk_kmeans.features import FeatureSettings
+from daskfc.protocols.fk_kmeans.messages import FeaturePlan
 from daskfc.stores import write_store
 from tests.protocols.conftest import by_id, deal
 
@@ -39,6 +41,14 @@ def test_clusters_do_not_depend_on_the_origin(tmp_path, offset):
         write_store(url, "client-1", far[:40] + 0.125, names, dtype="float64")
         predicted = model.predict(federation, {"client-1": url})
         np.testing.assert_array_equal(predicted, by_id(model.labels_)[:40])
+
+
+def test_new_samples_that_lie_too_far_are_to_be_left_out():
+    """A fit without 'kernel_width' was told to leave it out."""
+    plan, settings = FeaturePlan(2.0, 9, np.zeros(0)), FeatureSettings("gaussian", 3, 60, 0)
+    told = r"^the new samples of client 'q' .* from those of the fit, .* Leave farther ones out\.$"
+    with pytest.raises(InvalidInput, match=told):
+        settings.seen(np.full((1, 3), 1e12), plan, "q", are_new=True)
 
 
 def test_what_cannot_be_seen_from_the_mean_is_refused(tmp_path):
