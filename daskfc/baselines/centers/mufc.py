@@ -34,7 +34,7 @@ import numpy as np
 from daskfc.baselines.centers.centers import CenterClusterer, GlobalCenters
 from daskfc.baselines.centers.lloyd import kmeans_plus_plus, lloyd_of_many, weighted_k_means
 from daskfc.checks import integer, optional, real
-from daskfc.errors import OverflowRefused
+from daskfc.errors import InvalidInput, OverflowRefused
 from daskfc.federation import Federation, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.party.site_rules import FREE, SiteRules
@@ -135,6 +135,12 @@ def cluster_bins(
     bins, counts = sum_bins([(parts[name].bins, parts[name].counts) for name in sorted(parts)])
     random = generator(random_state, "MUFC", "server")
     offsets = random.uniform(-0.5, 0.5, size=bins.shape)  # uniform in each bin
+    if len(bins) < n_clusters:
+        raise InvalidInput(
+            f"the clients' centres must lie in as many bins of MUFC as there are clusters, "
+            f"{n_clusters}; they lie in {len(bins)}. Give a smaller 'bin_width', or bring the "
+            "features to one range by 'prepare: [min-max]'."
+        )
     points = (bins + offsets) * grid.bin_width
     seed = int(random.integers(2**31))
     centers, _ = weighted_k_means(points, counts.astype(np.float64), n_clusters, seed)
