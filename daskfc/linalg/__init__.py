@@ -1,6 +1,10 @@
 """Linear algebra: coordinates of a distance matrix, Laplacians, leading eigenvectors."""
 
-from daskfc.linalg.distances import squared_distances, symmetric_squared_distances
+from daskfc.linalg.distances import (
+    sharp_distances,
+    squared_distances,
+    symmetric_squared_distances,
+)
 from daskfc.linalg.integer_points import SPAN, IntegerPoints, points_from_columns
 from daskfc.linalg.landmarks import LandmarkEmbedding, row_factors
 from daskfc.linalg.laplacian import NormalisedAdjacency, components_of
@@ -30,6 +34,7 @@ __all__ = [
     "points_from_columns",
     "projected_coordinates",
     "row_factors",
+    "sharp_distances",
     "singular_coordinates",
     "squared_distances",
     "squared_row_norms",

@@ -64,6 +64,14 @@ def test_between_sites_no_centre_is_a_row_or_nearly_one(store, most):
     assert (kept.supports[1] > 0) == (most > 0)
 
 
+def test_a_far_centre_does_not_blur_memberships_of_near_ones(store):
+    rows = np.array([[0.0], [0.1], [1.0], [1.1], [9999999999.0]])
+    how = {"fuzzifier": 2.0, "max_iterations": 1, "tolerance": 0}
+    beside = fuzzy_c_means(store(rows), np.array([[0.2], [0.9], [9999999999.0]]), **how)
+    alone = fuzzy_c_means(store(rows[:4]), np.array([[0.2], [0.9]]), **how)
+    np.testing.assert_allclose(beside.centers[:2], alone.centers, rtol=1e-6)
+
+
 def test_a_centre_on_a_row_does_no_harm(store):
     found = fuzzy_c_means(
         store([[0.0], [1.0]]),

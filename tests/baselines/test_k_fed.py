@@ -44,6 +44,14 @@ def test_core_sets_equal_the_definition(seed, k):
         assert set(np.flatnonzero(found == r)) == members
 
 
+def test_a_far_centre_hides_neither_core_sets_nor_groups():
+    nu = np.array([[0.0], [1.0], [9999999999.0]])
+    assert core_of(np.array([[0.1], [0.5], [1.1]]), nu).tolist() == [0, -1, 1]
+    parts = {"a": LocalCenters(nu), "b": LocalCenters(np.array([[0.9], [0.2]]))}
+    grouping = group_centers(parts, n_clusters=3)
+    assert grouping.groups["b"].tolist() == [1, 0]
+
+
 def test_local_clustering_finds_the_blobs(store, easy):
     rows, truth = easy
     found = local_clustering(store(rows), n_local_clusters=4, **LOCAL)

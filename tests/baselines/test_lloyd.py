@@ -50,6 +50,11 @@ def test_ties_go_to_the_lower_index(store):
     assert assign(store([[0.0]]), np.array([[1.0], [-1.0]])).tolist() == [0]
 
 
+def test_rows_beside_a_far_centre_go_to_the_nearest(store):
+    centers = np.array([[0.0], [1.0], [9999999999.0]])
+    assert assign(store([[0.9], [0.2], [1.3]]), centers).tolist() == [1, 0, 1]
+
+
 def test_means_ignore_negative_labels(store):
     labels = np.array([0, -1, 0])
     means = means_of(store([[1.0], [50.0], [3.0]]), labels, otherwise=np.array([[0.0], [7.0]]))

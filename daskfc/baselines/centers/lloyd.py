@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from daskfc.errors import InvalidInput, PrivacyError
-from daskfc.linalg import squared_distances
+from daskfc.secure.kmeans import nearest_labels
 from daskfc.stores import ClientStore
 
 
@@ -20,7 +20,7 @@ def assign(data: ClientStore, centers: np.ndarray) -> np.ndarray:
     """Return the nearest centre of every row, int64 ``(n,)``; the lower index on ties."""
     labels = np.empty(data.n_samples, dtype=np.int64)
     for start, rows in data.blocks():
-        labels[start : start + len(rows)] = squared_distances(rows, centers).argmin(axis=1)
+        labels[start : start + len(rows)] = nearest_labels(rows, centers)
     return labels
 
 

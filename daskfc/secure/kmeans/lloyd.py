@@ -6,11 +6,10 @@ import numpy as np
 
 from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
-from daskfc.linalg import squared_distances
+from daskfc.linalg import sharp_distances
 from daskfc.secure.sums.few import count_unit, sum_unit
 
 _BLOCK = 4096  # ours: rows at a time, so that no step holds distances of all rows
-_ENTRIES = 1 << 18  # ours: differences of rows and centres at a time
 _GRID = 2.0**-26  # ours: sums of a thousand clients keep its square
 
 
@@ -52,26 +51,8 @@ def nearest_labels(rows: Floats, centers: Floats) -> Ints:
     labels = np.empty(len(rows), dtype=np.int64)
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
-        labels[start : start + len(block)] = _nearest(block, centers)
+        labels[start : start + len(block)] = sharp_distances(block, centers).argmin(axis=1)
     return labels
-
-
-def _nearest(rows: Floats, centers: Floats) -> Ints:
-    """Return the nearest centre of each row, where products cannot tell by differences."""
-    squared = squared_distances(rows, centers)
-    found: Ints = squared.argmin(axis=1)
-    if len(centers) == 1:
-        return found
-    first, second = np.partition(squared, 1, axis=1)[:, :2].T
-    offset = centers.mean(axis=0)  # far away beside one centre that is
-    largest = np.square(rows - offset).sum(axis=1) + np.square(centers - offset).sum(axis=1).max()
-    rounding = 8.0 * (rows.shape[1] + 4) * np.finfo(np.float64).eps * largest
-    unsure = np.flatnonzero(second - first <= rounding)
-    step = max(1, _ENTRIES // centers.size)
-    for part in (unsure[start : start + step] for start in range(0, unsure.size, step)):
-        apart = np.square(rows[part, None] - centers).sum(axis=2)
-        found[part] = apart.argmin(axis=1)
-    return found
 
 
 def units(bound: float, scales: Floats) -> Floats:

@@ -58,6 +58,14 @@ def test_labels_are_those_by_hand_in_any_order_and_unit(rho, mix):
     np.testing.assert_array_equal(again, labels[order])
 
 
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+def test_labels_beside_a_far_centre_are_those_by_hand(rho):
+    centers = np.array([[0.0], [1.0], [9999999999.0]])
+    rows, shares = np.array([[0.1], [0.2], [0.45], [0.6], [1.3]]), np.array([0.3, 0.6, 0.1])
+    found = priors.tempered(rows, centers, shares, rho, 0.3).tolist()
+    assert found == by_hand(rows, centers, shares, rho, 0.3)
+
+
 def test_nobody_is_put_into_a_cluster_that_has_no_sample():
     rows = np.array([[0.0, 0.0]] * 5 + [[0.1, 0.0]])
     centers = np.array([[0.0, 0.0], [0.1, 0.0], [0.05, 0.0]])

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from daskfc.secure.kmeans import lloyd, nearest_labels
+from daskfc.linalg import distances
+from daskfc.secure.kmeans import nearest_labels
 
 
 @pytest.mark.parametrize("code", [0.0, 1e6, 999_999_999.0, 1e12])
@@ -12,7 +13,7 @@ from daskfc.secure.kmeans import lloyd, nearest_labels
 @pytest.mark.parametrize("entries", [1, 1 << 18])
 def test_a_code_for_missing_values_hides_no_centre(monkeypatch, code, apart, d, entries):
     """Products lost what tells the others apart, and labels were anybody's."""
-    monkeypatch.setattr(lloyd, "_ENTRIES", entries)
+    monkeypatch.setattr(distances, "_ENTRIES", entries)
     random = np.random.default_rng(0)
     rows = random.normal(0, 0.1 * apart, (440, d))
     rows[200:400, 1] += apart
