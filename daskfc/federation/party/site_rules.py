@@ -147,7 +147,7 @@ class PartyRules(SiteRules):
         self._run_id, self._start = ("", "") if run is None else (run.run_id, run.start)
         self._state = None if options.state is None else SiteState(options.state, new=False)
         name = hashlib.sha256(f"{self._run_id} {self._start} {options.nonce.hex()}".encode())
-        scratch = Path(options.scratch)
+        once = Path(options.scratch) / f"once-{name.hexdigest()[:16]}"
         self._method, self._parameters, own = _announced(options)
         self._pseudonyms = {} if run is None else run.pseudonyms
         clients = () if run is None else tuple(run.builds)
@@ -162,9 +162,7 @@ class PartyRules(SiteRules):
         # beside noise a refusal would tell more of samples than the sum does
         noised = self._method == "preparation" and self._parameters.get("noised") is True
         self._looks = not (self.composes or noised)
-        self._once = OnceOnly(
-            scratch / f"once-{name.hexdigest()[:16]}" if scratch.is_dir() else None
-        )
+        self._once = OnceOnly(once if once.parent.is_dir() else None)
 
     def once(self) -> OnceOnly:
         """Return the party's own memory of tags, which survives a restart of its process."""
@@ -284,8 +282,7 @@ class PartyRules(SiteRules):
 
     def check_segments(self) -> None:
         """See `SiteRules`; a segment may be the columns of one client."""
-        told = "did not announce distances of segments"
-        self._hold_to(self._parameters.get("hide_segments") is False, told)
+        self._hold_to(self._parameters.get("hide_segments") is False, "announced no open segments")
 
     def _hold_to(self, announced: bool, told: str) -> None:
         if not announced and not self.composes:
