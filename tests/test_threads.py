@@ -140,23 +140,20 @@ def test_after_an_error_what_was_begun_is_over():
 
 
 def test_a_task_waits_until_a_thread_is_free():
-    gate, begun, seen = threading.Event(), [], []
+    both, gate, begun, seen = threading.Barrier(2), threading.Event(), [], []
 
     def work(task):
         begun.append(task)
+        if task < 2 and both.wait() == 0:  # two are begun, and go on after a third would be
+            gate.wait(0.5)
+            seen.extend(begun)
+            gate.set()
         gate.wait()
 
-    def opened():
-        seen.extend(begun)
-        gate.set()
-
-    opens = threading.Timer(0.2, opened)
-    opens.start()
     with threadpool_limits(2, "blas"):
         do_all(work, range(3))
     assert sorted(seen) == [0, 1]
     assert sorted(begun) == [0, 1, 2]
-    opens.join()
 
 
 def test_without_a_library_of_blas_there_is_one_thread(monkeypatch):

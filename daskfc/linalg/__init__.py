@@ -1,7 +1,7 @@
 """Linear algebra: coordinates of a distance matrix, Laplacians, leading eigenvectors."""
 
 from daskfc.linalg.distances import (
-    sharp_distances,
+    accurate_squared_distances,
     squared_distances,
     symmetric_squared_distances,
 )
@@ -24,6 +24,7 @@ __all__ = [
     "IntegerPoints",
     "LandmarkEmbedding",
     "NormalisedAdjacency",
+    "accurate_squared_distances",
     "components_of",
     "divide_rows",
     "laplacian_eigenvalues",
@@ -34,7 +35,6 @@ __all__ = [
     "points_from_columns",
     "projected_coordinates",
     "row_factors",
-    "sharp_distances",
     "singular_coordinates",
     "squared_distances",
     "squared_row_norms",

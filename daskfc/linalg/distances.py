@@ -18,11 +18,10 @@ def squared_distances(rows: Floats, points: Floats) -> Floats:
     return np.maximum(squared, 0.0, out=squared)
 
 
-def sharp_distances(rows: Floats, points: Floats, *, six_digits: bool = False) -> Floats:
+def accurate_squared_distances(rows: Floats, points: Floats) -> Floats:
     """Return `squared_distances` (n, k), by differences for rows where products do not do.
 
-    These are rows of which rounding hides the nearest point; with `six_digits` also those whose
-    distance to it would have fewer.
+    These are rows of which rounding hides the nearest point, or the sixth digit of how near it is.
     """
     squared = squared_distances(rows, points)
     if len(points) == 1:  # seen from that point
@@ -31,8 +30,7 @@ def sharp_distances(rows: Floats, points: Floats, *, six_digits: bool = False) -
     offset = points.mean(axis=0)  # far away beside one point that is
     largest = np.square(rows - offset).sum(axis=1) + np.square(points - offset).sum(axis=1).max()
     rounding = 8.0 * (rows.shape[1] + 4) * np.finfo(np.float64).eps * largest
-    least = np.minimum(second - first, 1e-6 * first) if six_digits else second - first
-    unsure = np.flatnonzero(least <= rounding)
+    unsure = np.flatnonzero(np.minimum(second - first, 1e-6 * first) <= rounding)
     step = max(1, _ENTRIES // points.size)
     for part in (unsure[start : start + step] for start in range(0, unsure.size, step)):
         squared[part] = np.square(rows[part, None] - points).sum(axis=2)

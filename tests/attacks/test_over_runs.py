@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-from daskfc.errors import PolicyRefused
+from daskfc.errors import PartyError, PolicyRefused
 from daskfc.federation import PerClient
 from daskfc.federation.driver.agreement import wrapped_id_key
 from daskfc.federation.identity.pseudonyms import Pseudonyms
@@ -79,10 +79,13 @@ def test_nobody_is_followed_by_a_label_that_is_used_again(consortium):
         names_under(consortium, LABEL, 6, "bob")
     with joined(consortium) as federation:
         federation.pseudonyms = Pseudonyms(LABEL)
+        begin(federation)
+        append_samples(consortium.urls["a"], np.ones((1, 2)), ["new"])
+        with pytest.raises(PartyError, match="was written again since the federation opened"):
+            names_of(federation, 7)
         federation._contract = None  # by which it says what data it means
         with refused("start"):
             begin(federation)
-    append_samples(consortium.urls["a"], np.ones((1, 2)), ["new"])
     with refused("pseudonyms"):
         names_under(consortium, LABEL, 7)
     second = names_under(consortium, "a3b1c2d4e5f6", 7)

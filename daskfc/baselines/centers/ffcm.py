@@ -49,7 +49,7 @@ from daskfc.federation import Federation, Local, Message, PerClient, Sent, array
 from daskfc.federation.methods.parameters import param
 from daskfc.federation.party.last_result import LastResult, StartFound
 from daskfc.federation.party.site_rules import FREE, SiteRules
-from daskfc.linalg import sharp_distances
+from daskfc.linalg import accurate_squared_distances
 from daskfc.seeds import generator, integer_seed
 from daskfc.stores import ClientStore
 
@@ -91,7 +91,7 @@ def fuzzy_c_means(
         sums, (weights, squares) = np.zeros_like(centers), np.zeros((2, len(centers)))
         supports = np.zeros(len(centers))
         for _, rows in data.blocks():
-            u = memberships(sharp_distances(rows, centers, six_digits=True), fuzzifier)  # (b, c)
+            u = memberships(accurate_squared_distances(rows, centers), fuzzifier)  # (b, c)
             supports += u.sum(axis=0)
             u = u**fuzzifier
             sums += u.T @ rows
@@ -205,7 +205,7 @@ def _merged_by_k_means(
         fresh, inertia = weighted_k_means(points, np.ones(len(points)), len(last), seed)
         if inertia < warm.inertia_ * (1 - 1e-9):
             merged = fresh
-    numbers = linear_sum_assignment(sharp_distances(last, merged, six_digits=True))[1]
+    numbers = linear_sum_assignment(accurate_squared_distances(last, merged))[1]
     return np.asarray(merged[numbers])
 
 

@@ -45,7 +45,7 @@ from daskfc.federation.methods.parameters import param
 from daskfc.federation.methods.samples import LabelledSamples, own_labels
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_announced, takes
-from daskfc.linalg import sharp_distances
+from daskfc.linalg import accurate_squared_distances
 from daskfc.secure.kmeans import nearest_labels
 from daskfc.seeds import generator
 from daskfc.stores import ClientStore
@@ -136,7 +136,7 @@ def local_clustering(
 
 def core_of(projected: np.ndarray, nu: np.ndarray) -> np.ndarray:
     """Return for each row (n,) the r of S_r that has it, or -1 (Algorithm 1, line 2)."""
-    distances = sharp_distances(projected, nu, six_digits=True)
+    distances = accurate_squared_distances(projected, nu)
     nearest = distances.argmin(axis=1)
     to_own = distances.min(axis=1)
     np.put_along_axis(distances, nearest[:, None], np.inf, axis=1)
@@ -160,11 +160,11 @@ def group_centers(parts: Mapping[str, LocalCenters], *, n_clusters: int) -> Grou
         )
     first = max(names, key=lambda name: len(parts[name].centers))  # the first in a tie
     start = parts[first].centers[:n_clusters]  # line 2: M
-    nearest = sharp_distances(points, start, six_digits=True).min(axis=1)
+    nearest = accurate_squared_distances(points, start).min(axis=1)
     while len(start) < n_clusters:  # line 3: add the centre farthest from M
         farthest = points[nearest.argmax()][None]
         start = np.concatenate([start, farthest])
-        nearest = np.minimum(nearest, sharp_distances(points, farthest)[:, 0])
+        nearest = np.minimum(nearest, accurate_squared_distances(points, farthest)[:, 0])
     groups = nearest_labels(points, start)  # line 4: τ_r
     centers = start.copy()
     for r in np.unique(groups):

@@ -17,7 +17,7 @@ from daskfc.arrays import Floats, Ints
 from daskfc.federation import LabelledSamples, Message, array, own_labels
 from daskfc.federation.party.site_rules import FREE, SiteRules
 from daskfc.federation.steps.rules import as_many_as_announced, takes
-from daskfc.linalg import sharp_distances
+from daskfc.linalg import accurate_squared_distances
 from daskfc.protocols.federated_kmeans.party import own_rows
 from daskfc.secure.kmeans.messages import KMeansCenters
 from daskfc.secure.sums import Total
@@ -114,7 +114,7 @@ def tempered(
     Rows (n, d) in any order; centres (k, d) and shares g (k,) of all clients. The first of equal
     costs; labels and counts take turns until both rest.
     """
-    costs = sharp_distances(rows, centers, six_digits=True)
+    costs = accurate_squared_distances(rows, centers)
     labels: Ints = costs.argmin(axis=1)
     rho = overdispersion
     if not (rho > 0 and temperature > 0):

@@ -6,7 +6,7 @@ import numpy as np
 
 from daskfc.arrays import Floats, Ints
 from daskfc.errors import InvalidInput
-from daskfc.linalg import sharp_distances
+from daskfc.linalg import accurate_squared_distances
 from daskfc.secure.sums.few import count_unit, sum_unit
 
 _BLOCK = 4096  # ours: rows at a time, so that no step holds distances of all rows
@@ -50,8 +50,8 @@ def nearest_labels(rows: Floats, centers: Floats) -> Ints:
     """
     labels = np.empty(len(rows), dtype=np.int64)
     for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        labels[start : start + len(block)] = sharp_distances(block, centers).argmin(axis=1)
+        squared = accurate_squared_distances(rows[start : start + _BLOCK], centers)
+        labels[start : start + len(squared)] = squared.argmin(axis=1)
     return labels
 
 

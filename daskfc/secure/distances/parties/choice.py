@@ -6,10 +6,10 @@ from daskfc.federation.steps.rules import Announced, Rule
 
 
 def _is_announced(code: LagrangeCode, asked: Announced) -> bool:
-    t, l = asked.n_colluding, asked.parameters.get("n_segments")  # noqa: E741
+    t, n_segments = asked.n_colluding, asked.parameters.get("n_segments")
     if asked.parameters.get("n_colluding") is None:
-        t = choose_code(len(asked.clients), l, None, 0).n_colluding
-    return bool(code.n_colluding >= t and code.n_segments == (l or 1))
+        t = choose_code(len(asked.clients), n_segments, None, 0).n_colluding
+    return bool(code.n_colluding >= t and code.n_segments == (n_segments or 1))
 
 
 AS_ANNOUNCED = Rule(
