@@ -61,7 +61,6 @@ POINTS = 4  # ours: about which squares are told in a start, at most, one a clus
 _DRAWN = 4000  # ours: rows drawn to represent all groups, at most
 _PATIENCE = 2  # ours: rounds in a row without gain, after which groups are fine enough
 _GROUPS = 100  # ours: per cluster, at which groups are fine enough too
-_LOST = 2.0**-50  # ours: of a mean, what rounding may leave of a feature that is constant
 _LEAST = 2.0**-60  # ours: of the largest squares, which decides how large scales may be
 _RESTS = 0.1  # ours: of the tolerance, below which a round of Lloyd's is the last but one
 
@@ -353,7 +352,7 @@ def centred(search: Search, total: Total, plan: KMeansPlan, bound: float) -> Sea
     n, (sums,), (squares,) = np.rint(moments[0, 0]), *_columns(moments)[1:]
     about = on_grid(search.origin, bound, search.scales)
     mean = about + sums / n
-    within = np.maximum(squares - sums**2 / n, n * (mean * _LOST) ** 2) + 2.0 * total.error_bound
+    within = np.maximum(squares - sums**2 / n, 0.0) + 2.0 * total.error_bound
     within = np.maximum(within, _LEAST * within.max())
     bound = power_of_four(2.0 * float(within.max()))  # and twice, for rounding
     scales = np.sqrt(bound / np.array([power_of_four(2.0 * one) for one in within.tolist()]))

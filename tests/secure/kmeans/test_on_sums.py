@@ -199,6 +199,41 @@ def test_sums_of_many_rows_on_one_side_are_within_the_bound():
     assert np.abs(found * units(bound, np.ones(1))).max() <= bound
 
 
+def test_columns_whose_squares_rounding_hides_have_bounds_that_hold():
+    """Of a thousand clients each has fewer squares of the small one than half a step."""
+    rows = np.random.default_rng(0).choice([-1.0, 1.0], (1000, 2)) * np.array([1e8, 10.0])
+    plan, clients = KMeansPlan(2, 0), tuple(f"client-{i}" for i in range(1000))
+    scales, origin, bound = np.ones(2), np.zeros(2), power_of_four(2e19)
+    search = on_sums.Search(origin, scales, bound, clients, np.empty((0, 0)), origin[None])
+    ring = FixedPoint.for_bound(bound, n_terms=1000)
+    told = on_sums.next_proposal(search)
+    parts = sum(ring.encode(on_sums.all_moments(row[None], told, bound)) for row in rows)
+    total = Total(ring.decode(parts), ring.error_bound, clients)
+    assert total.values[0, 4] == 0.0
+    after = on_sums.centred(search, total, plan, bound)
+    added = on_sums.all_moments(rows, on_sums.next_proposal(after), after.bound)
+    assert np.abs(added).max() <= after.bound
+
+
+@pytest.mark.parametrize(
+    ("wide", "small"), [(1e6, 1e17 / 3), (1e-3, 1e17 / 3), (1e-9, 0.1), (1e6, 0.0), (1e6, 1e-160)]
+)
+def test_a_column_that_hardly_differs_has_a_bound_too(wide, small):
+    """Though its mean is rounded, or its squares are nothing beside others."""
+    rows = np.random.default_rng(0).normal(size=(300, 2)) * wide
+    rows[:, 1] = small if small > 1e-100 else rows[:, 1] * small
+    plan, total = KMeansPlan(2, 0), float(np.abs(on_sums.own_sums(rows)).max())
+    bound = power_of_four(total)
+    search = on_sums.begun(Total(on_sums.first_moments(rows, bound), 0.0, ("a",)), plan, bound)
+    squares = on_sums.own_squares(rows, on_sums.next_proposal(search))
+    bound = power_of_four(2.0 * float(squares.max()))
+    of_all = on_sums.all_moments(rows, on_sums.next_proposal(search), bound)
+    after = on_sums.centred(search, Total(of_all, 0.0, ("a",)), plan, bound)
+    added = on_sums.all_moments(rows, on_sums.next_proposal(after), after.bound)
+    assert np.isfinite(added).all()
+    assert np.abs(added).max() <= after.bound
+
+
 @pytest.mark.parametrize("n_clients", [2, 3, 40, 1000])
 @pytest.mark.parametrize("off", [0.0, 1e6])
 def test_nothing_that_clients_add_for_whole_numbers_is_rounded(n_clients, off):
@@ -219,7 +254,7 @@ def test_nothing_that_clients_add_for_whole_numbers_is_rounded(n_clients, off):
     for state in (replace(search, bound=bound), after):
         ring = FixedPoint.for_bound(state.bound, n_terms=n_clients)
         told = on_sums.next_proposal(state)
-        for part in np.array_split(rows, min(n_clients, 60)):
+        for part in (rows, *np.array_split(rows, min(n_clients, 60))):  # or one client has all
             added = on_sums.all_moments(part, told, state.bound)
             np.testing.assert_array_equal(ring.decode(ring.encode(added)), added)
 
